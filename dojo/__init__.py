@@ -1,0 +1,1 @@
+"""The machinery that judges katas; it knows nothing of any one level."""
