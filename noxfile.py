@@ -1,0 +1,140 @@
+"""The LLM inference kata. `nox -s level00` judges a level; what follows `--` goes to pytest or to the verb."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+import environment  # noqa: E402  nox does not put the noxfile's folder on the path
+from environment import PYTHON, run  # noqa: E402
+
+LEVELS = sorted(path.name for path in (ROOT / "levels").glob("level[0-9][0-9]") if path.is_dir())
+VERBS = {
+    "maze": "where you stand, and what comes next",
+    "hint": "one more hint: nox -s hint -- level00.layers.attention",
+    "reset": "a stub anew, yours is kept: nox -s reset -- level00.layers.attention",
+    "compare": "yours beside the solution: nox -s compare -- level00",
+    "doctor": "what is installed, and the fix for what is not",
+    "gauntlet": "known-wrong programs against a level's tests: nox -s gauntlet -- level00",
+    "stubs": "write the stubs from the solutions; --check only compares",
+    "lab": "scripts that measure and plot: nox -s lab -- level00",
+    "quiz": "a level's questions, one at a time: nox -s quiz -- level00",
+    "solutions_branch": "a local git branch with every stub solved",
+}
+NO_VERDICT = {4: "pytest did not understand an argument", 5: "no test was selected"}
+
+
+class Plain(logging.Filter):
+    """Leaves out nox's frame around a session; a session that ends early says why, under its name."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if re.match(r"Running session|Session \S+ was successful|uv binary not found", text):
+            return False
+        record.msg, record.args = re.sub(r"^Session (\S+) aborted: ", r"\1: ", text), ()
+        return True
+
+
+logging.getLogger("nox").addFilter(Plain())
+
+
+def next_level() -> str:
+    """The first level whose checkpoint is not on record, so that a bare `nox` does the next thing."""
+    try:
+        cleared = json.loads((ROOT / ".dojo/progress.json").read_text(encoding="utf-8"))["cleared"]
+    except (OSError, ValueError, KeyError, TypeError):
+        cleared = {}
+    return next((name for name in LEVELS if f"{name}.checkpoint" not in cleared), LEVELS[0])
+
+
+def title(name: str) -> str:
+    """What the level's lesson calls itself: `# level00 · Transformer fundamentals`."""
+    lesson = ROOT / "levels" / name / "README.md"
+    first = lesson.read_text(encoding="utf-8").partition("\n")[0] if lesson.is_file() else ""
+    return first.partition("·")[2].strip() or first.lstrip("# ")
+
+
+def prepare(session: nox.Session) -> None:
+    """Make the environment ready, or end the session with the sentence that says why not."""
+    try:
+        environment.ensure(session.log)
+    except environment.SetupError as error:
+        session.error(str(error))
+
+
+def judge(*args: str) -> str:
+    """Run pytest; "" when all is well, else what its report comes to: "12 todo, 3 wrong"."""
+    with tempfile.TemporaryDirectory() as folder:
+        summary = Path(folder) / "summary"
+        code = run(PYTHON, "-m", "pytest", *args, DOJO_SUMMARY=str(summary))
+        line = summary.read_text(encoding="utf-8").strip() if summary.is_file() else ""
+    return "" if code == 0 else NO_VERDICT.get(code) or line or "the run stopped early"
+
+
+def add_level(name: str) -> None:
+    """A session that judges one level."""
+
+    def level(session: nox.Session) -> None:
+        prepare(session)
+        if verdict := judge(f"levels/{name}", *session.posargs):
+            session.error(verdict)
+
+    level.__doc__ = title(name)
+    nox.session(level, name=name, venv_backend="none")
+
+
+def add_verb(name: str, text: str) -> None:
+    """A session that runs `python -m dojo NAME`."""
+
+    def verb(session: nox.Session) -> None:
+        prepare(session)
+        if code := run(PYTHON, "-m", "dojo", name, *session.posargs):
+            session.error(f"stopped with exit code {code}, for the reason above")
+
+    verb.__doc__ = text
+    nox.session(verb, name=name, venv_backend="none")
+
+
+for _name in LEVELS:
+    add_level(_name)
+for _name, _text in VERBS.items():
+    add_verb(_name, _text)
+
+
+@nox.session(venv_backend="none")
+def levels(session: nox.Session) -> None:
+    """every level, each in a process of its own"""
+    prepare(session)
+    verdicts = {name: judge(f"levels/{name}", *session.posargs) for name in LEVELS}
+    for name, verdict in verdicts.items():
+        session.log(f"{name}  {verdict or 'cleared'}")
+    left = [name for name, verdict in verdicts.items() if verdict]
+    if left:
+        session.error(f"{len(LEVELS) - len(left)} of {len(LEVELS)} levels cleared, next: nox -s {left[0]}")
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """the tests of this repository itself"""
+    prepare(session)
+    if verdict := judge(*session.posargs):
+        session.error(verdict)
+
+
+@nox.session(venv_backend="none")
+def fresh_clone(session: nox.Session) -> None:
+    """what a newcomer gets: clone, set up, run level00, timed"""
+    if run(sys.executable, ROOT / ".ci/fresh_clone.py", *session.posargs):
+        session.error("the clone did not behave, see above")
+
+
+nox.options.sessions = [next_level()] if LEVELS else ["tests"]
