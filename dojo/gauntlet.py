@@ -1,0 +1,289 @@
+"""Every ghost, alternative and unfilled stub against a level's tests, in warm worker processes.
+
+The promise that a verdict can be trusted, tested: each wrong program must be refused, and named with its own sentence;
+each right one must pass; each unfilled kata must be red in every test.
+"""
+
+import contextlib
+import gc
+import importlib.util
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+
+from . import catalog, stubs
+from .ghosts import BadGhost, Ghost, apply, explained, haunts, summon
+from .mount import mount_all, one_thread, plan, unmount
+from .outcome import Outcome
+from .progress import Progress
+
+SECONDS = 8  # for one test, and for one ghost on all its cases
+PATIENCE = 180  # for one program; a worker that takes longer is killed
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One program to try: which file it comes from, for which kata, and what should happen."""
+
+    level: str
+    kind: str  # ghost, alternative, stub
+    id: str
+    name: str
+    file: str = ""  # an outsider's file; the repository's own otherwise
+
+
+@dataclass(frozen=True)
+class Result:
+    trial: Trial
+    ok: bool
+    line: str  # "killed level03.sampling.top_p drops_it by test_… (named)"
+
+
+def outsiders(file: str) -> dict[str, list[Ghost]]:
+    """GHOSTS and ALTERNATIVES of anybody's file, keyed by kata or part relative to the level."""
+    spec = importlib.util.spec_from_file_location("outsiders", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {"ghost": getattr(module, "GHOSTS", {}), "alternative": getattr(module, "ALTERNATIVES", {})}
+
+
+def foreign(level: str, key: str, name: str, program: Callable) -> Ghost:
+    """A program from outside as a ghost: the key may name a kata or one of its parts."""
+    module, _, function = key.partition(".")
+    for k in catalog.katas(level):
+        if k.module == module and function in k.names:
+            return Ghost(k.id, name, "", program=program, part=function)
+    raise catalog.UnknownId(
+        f"{key!r} is no kata of {level}; its katas are {', '.join(k.id for k in catalog.katas(level))}"
+    )
+
+
+def trials(level: str, file: str = "") -> list[Trial]:
+    if file:
+        return [
+            Trial(level, kind, key, name, file)
+            for kind, programs in outsiders(file).items()
+            for key, named in programs.items()
+            for name in named
+        ]
+    found = [Trial(level, "ghost", g.id, g.name) for g in haunts(level)]
+    found += [Trial(level, "alternative", g.id, g.name) for g in haunts(level, "alternatives.py")]
+    return [*found, Trial(level, "stub", level, "unfilled")]
+
+
+# ---- in the worker
+
+
+class Here:
+    """Names ghosts in this process, with an alarm instead of a kill."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+    def ask(self, ghost: Ghost, cases: list[bytes]) -> list[bool]:
+        with alarm(SECONDS):
+            return explained(ghost, cases)
+        return [False] * len(cases)
+
+
+class TooSlow(BaseException):
+    """Raised by the alarm; no `except Exception` of a wrong program catches it."""
+
+
+@contextlib.contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Leave the block quietly when it runs longer; without SIGALRM (Windows) the parent's patience decides."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def ring(*_):
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except TooSlow:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Job:
+    """The plugin's view of one trial: what to mount, which tests to keep, where the verdicts go."""
+
+    def __init__(self, trial: Trial, ghost: Ghost | None, folder: Path | None = None):
+        self.levels, self.seconds, self.medium = [trial.level], SECONDS, Here()
+        self.table = plan([], "solutions", Progress())
+        if folder:
+            self.table[trial.level] = folder
+        self.ghost, self.only = ghost, ghost.id if ghost else ""
+        self.verdicts, self.outcomes = {}, {}
+
+    def mount(self) -> None:
+        mount_all(self.table)
+        if self.ghost:
+            summon(self.ghost)
+
+    def conclude(self, verdict, outcomes) -> None:
+        self.verdicts[verdict.id], self.outcomes[verdict.id] = verdict, outcomes
+
+    def pytest_collection_modifyitems(self, items) -> None:
+        if self.only:
+            items[:] = [i for i in items if (m := i.get_closest_marker("kata")) and m.args[0] == self.only]
+
+
+def run(trial: Trial, ghost: Ghost | None, folder: Path | None = None) -> Job:
+    """Run the trial's tests in this process."""
+    import pytest
+
+    job = Job(trial, ghost, folder)
+    wanted = sorted({str(path) for path, _ in catalog.tests(trial.level).get(job.only, [])})
+    tests = wanted or [str(catalog.ROOT / "levels" / trial.level / "tests")]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        pytest.main(["-q", "--rootdir", str(catalog.ROOT), *tests], plugins=[_Named(job)])
+    unmount(trial.level)
+    for name, module in list(sys.modules.items()):  # test files hold references into the ghost's module
+        if (getattr(module, "__file__", "") or "").startswith(str(catalog.ROOT / "levels")):
+            del sys.modules[name]
+    return job
+
+
+class _Named:
+    """Registers the job under the name that the plugin looks for."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def pytest_load_initial_conftests(self, early_config) -> None:
+        early_config.pluginmanager.register(self.job, "dojo-job")
+
+
+def judge(trial: Trial) -> Result:
+    """Try one program and say what came of it."""
+    label = f"{trial.id} {trial.name}"
+    if trial.kind == "stub":
+        return judge_stub(trial)
+    try:
+        ghost = find(trial)
+        module = catalog.ROOT / "solutions" / trial.level / f"{ghost.id.split('.')[1]}.py"
+        apply(ghost, module.read_text(encoding="utf-8"))  # here BadGhost can be told, inside of pytest it can't
+        job = run(trial, ghost)
+    except (BadGhost, catalog.UnknownId) as error:
+        return Result(trial, False, f"BAD {label}: {error}")
+    verdict, sentences = job.verdicts.get(ghost.id), [g.sentence for g in haunts(trial.level) if g.id == ghost.id]
+    if verdict is None:
+        return Result(trial, False, f"BAD {label}: no test judges {ghost.id}")
+    passed = verdict.state == "cleared"
+    if trial.kind == "alternative":
+        return Result(
+            trial, passed, f"ok {label}" if passed else f"REJECTED {label} by {verdict.test}: {verdict.lines}"
+        )
+    if passed:
+        return Result(trial, False, f"SURVIVED {label}")
+    named = ghost.sentence in verdict.sentences if not trial.file else bool(set(sentences) & set(verdict.sentences))
+    how = "named" if named else "unnamed"
+    twins = f": {verdict.sentences}" if not named and verdict.sentences else ""
+    return Result(trial, named or bool(trial.file), f"killed {label} by {verdict.test} ({how}{twins})")
+
+
+def find(trial: Trial) -> Ghost:
+    if trial.file:
+        return foreign(trial.level, trial.id, trial.name, outsiders(trial.file)[trial.kind][trial.id][trial.name])
+    source = haunts(trial.level, "alternatives.py" if trial.kind == "alternative" else "ghosts.py")
+    return next(g for g in source if (g.id, g.name) == (trial.id, trial.name))
+
+
+def judge_stub(trial: Trial) -> Result:
+    """The unfilled level: every test of every kata and answer is red, and says `todo` with its own id."""
+    with tempfile.TemporaryDirectory() as folder:
+        for module, text in stubs.derive(trial.level).items():
+            Path(folder, f"{module}.py").write_text(text, encoding="utf-8")
+        job = run(trial, None, Path(folder))
+    expected = [id for id in catalog.ids(trial.level) if not id.endswith("checkpoint")]
+    missing = [id for id in expected if id not in job.outcomes]
+    green = [f"{id}: {r.test} is {r.kind}" for id, rs in job.outcomes.items() for r in rs if not unfilled(id, r)]
+    total = sum(len(rs) for rs in job.outcomes.values())
+    if missing or green:
+        return Result(trial, False, f"REJECTED {trial.level} unfilled: {[*missing, *green][:5]}")
+    return Result(trial, True, f"ok {trial.level} unfilled: red in all {total} tests")
+
+
+def unfilled(id: str, outcome: Outcome) -> bool:
+    """`todo` with its own id; or blocked by an unfilled kata that it needs, whose given lines run first."""
+    if outcome.kind == "blocked" and "worksheet" not in id:
+        return outcome.lines[0] in catalog.kata(id).needs
+    return outcome.kind == "todo"
+
+
+def _worker(channel) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody: the parent decides
+    import pytest_benchmark.plugin  # noqa: F401  warm before the freeze
+    import torch  # noqa: F401
+
+    gc.freeze()  # a collection over torch's objects costs more than a run
+    while (trial := channel.recv()) is not None:
+        channel.send(judge(trial))
+
+
+# ---- in the parent
+
+
+def gauntlet(level: str, file: str = "", workers: int | None = None) -> Iterator[Result]:
+    """Results of all trials of a level, as they come."""
+    one_thread()
+    waiting, done = Queue(), Queue()
+    queue = trials(level, file)
+    for trial in queue:
+        waiting.put(trial)
+    threads = [
+        threading.Thread(target=_serve, args=(waiting, done), daemon=True)
+        for _ in range(workers or os.cpu_count() or 2)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in queue:
+        yield done.get()
+
+
+def _serve(waiting: Queue, done: Queue) -> None:
+    """One thread, one worker process; a worker that dies or hangs has killed its program, without a name."""
+    context = multiprocessing.get_context("spawn")
+    process = channel = None
+    while True:
+        try:
+            trial = waiting.get_nowait()
+        except Empty:
+            break
+        if process is None or not process.is_alive():
+            channel, theirs = context.Pipe()
+            process = context.Process(target=_worker, args=(theirs,), daemon=True)
+            process.start()
+        channel.send(trial)
+        try:
+            if not channel.poll(PATIENCE):
+                raise EOFError
+            done.put(channel.recv())
+        except (EOFError, OSError):
+            process.kill()
+            process.join()
+            verdict = "REJECTED" if trial.kind != "ghost" else "killed"
+            done.put(
+                Result(
+                    trial,
+                    bool(trial.file) and trial.kind == "ghost",
+                    f"{verdict} {trial.id} {trial.name} by a hang or crash (unnamed)",
+                )
+            )
+            process = None
+    if process is not None:
+        process.kill()

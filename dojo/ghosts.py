@@ -1,0 +1,220 @@
+"""Known-wrong programs, and which of them gives what the learner gave.
+
+A level's `ghosts.py` calls `ghost(...)` and `slip(...)`, which are given to it when it is read.
+"""
+
+import ast
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from . import catalog, values
+from .mount import mount, mount_from_environment
+
+PATIENCE = 10.0  # seconds for one ghost on all red cases: some loop for ever
+
+
+@dataclass(frozen=True)
+class Ghost:
+    """A wrong program for one kata: a change of its solution's text, or a program in its place."""
+
+    id: str
+    name: str
+    sentence: str
+    change: tuple[tuple[str, str], ...] = ()
+    program: Callable | None = None
+    part: str = ""  # which function of the kata `program` replaces; the kata itself by default
+    convention: bool = False  # right elsewhere: another convention than the one the docstring names
+    value: Any = None  # worksheet slips: the wrong answer
+
+
+class BadGhost(ValueError):
+    """A ghost that can't be made; the message says which and why."""
+
+
+@cache
+def haunts(level: str, file: str = "ghosts.py") -> tuple[Ghost, ...]:
+    """The ghosts (or, from alternatives.py, the right programs written another way) of a level."""
+    path, found = catalog.ROOT / "solutions" / level / file, []
+
+    def ghost(id, name, sentence="", change=(), program=None, part="", convention=False):
+        pairs = (change,) if change and isinstance(change[0], str) else tuple(change)
+        found.append(Ghost(id, name, sentence, pairs, program, part, convention))
+
+    def slip(id, name, sentence, value):
+        found.append(Ghost(id, name, sentence, value=value))
+
+    if path.is_file():
+        source = path.read_text(encoding="utf-8")
+        given = {
+            "ghost": ghost,
+            "slip": slip,
+            "alternative": ghost,
+            "__name__": f"{level}_{path.stem}",
+            "__file__": str(path),
+        }
+        exec(compile(source, str(path), "exec"), given)
+    return tuple(found)
+
+
+def apply(ghost: Ghost, source: str) -> tuple[str, dict]:
+    """(source, extra globals) of the kata's module with the ghost in it. BadGhost says why it can't be."""
+    if ghost.value is not None:
+        return f"{source}\n{ghost.id.split('.')[2]} = {ghost.value!r}\n", {}
+    kata = catalog.kata(ghost.id)
+    nodes = dict(catalog.definitions(ast.parse(source)))
+    label = f"ghost {ghost.name} of {ghost.id}"
+    if ghost.program:
+        name = ghost.part or kata.names[0]
+        if name not in nodes:
+            raise BadGhost(f"{label}: {kata.module}.py has no {name}")
+        node, lines = nodes[name], source.splitlines()
+        indent = " " * node.col_offset
+        lines.insert(node.end_lineno, f"{indent}{name.rpartition('.')[2]} = __ghost__")
+        return "\n".join(lines) + "\n", {"__ghost__": disguised(ghost.program, kata, name)}
+    for old, new in ghost.change:
+        source = replace_once(source, old, new, kata, label)
+    try:
+        compile(source, label, "exec")
+    except SyntaxError as error:
+        raise BadGhost(f"{label} does not compile: {error.msg}") from None
+    return source, {}
+
+
+def disguised(program: Callable, kata: catalog.Kata, name: str) -> Callable:
+    """A copy that bears the name and module of what it replaces, so that it is pickled as that."""
+    if isinstance(program, FunctionType):
+        parts = program.__code__, program.__globals__, program.__name__, program.__defaults__, program.__closure__
+        copy = FunctionType(*parts)
+        copy.__kwdefaults__ = program.__kwdefaults__
+        copy.__module__, copy.__qualname__ = f"{kata.level}.{kata.module}", name
+        copy.__name__ = name.rpartition(".")[2]
+        return copy
+    return program
+
+
+def replace_once(source: str, old: str, new: str, kata: catalog.Kata, label: str) -> str:
+    """Replace a text that occurs exactly once within the kata and its parts."""
+    nodes, lines, hits = dict(catalog.definitions(ast.parse(source))), source.splitlines(keepends=True), []
+    for name in kata.names:
+        start = sum(map(len, lines[: nodes[name].lineno - 1]))
+        end = sum(map(len, lines[: nodes[name].end_lineno]))
+        at = source.find(old, start, end)
+        while at >= 0:
+            hits.append(at)
+            at = source.find(old, at + 1, end)
+    if len(set(hits)) != 1:
+        raise BadGhost(f"{label}: {old!r} occurs {len(set(hits))} times in the kata; it must occur once")
+    return source[: hits[0]] + new + source[hits[0] + len(old) :]
+
+
+def summon(ghost: Ghost, folder: Path | None = None) -> None:
+    """Mount the ghost's level with the ghost in its kata's place."""
+    level, module = ghost.id.split(".")[:2]
+    folder = folder or catalog.ROOT / "solutions" / level
+    source = (folder / f"{module}.py").read_text(encoding="utf-8")
+    mount(level, folder, {module: apply(ghost, source)})
+
+
+# ---- naming a misconception, in a process that can be killed
+
+
+def explained(ghost: Ghost, cases: list[bytes]) -> list[bool]:
+    """Which of the pickled cases come out the same with the ghost mounted?"""
+    import cloudpickle
+
+    try:
+        summon(ghost)
+    except Exception:  # a ghost that can't be made is the contract tests' business, not the learner's
+        return [False] * len(cases)
+    hits = []
+    for case in cases:
+        try:
+            hits.append(bool(cloudpickle.loads(case).same_outcome()))
+        except Exception:  # whatever a wrong program does here, it is not what the learner's did
+            hits.append(False)
+    return hits
+
+
+def _medium(channel) -> None:
+    """The worker's loop: (id, name, cases) in, a list of booleans out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody: the parent decides
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # ghosts may print
+    mount_from_environment()
+    while (order := channel.recv()) is not None:
+        id, name, cases = order
+        ghost = next(g for g in haunts(id.split(".")[0]) if (g.id, g.name) == (id, name))
+        channel.send(explained(ghost, cases))
+
+
+class Medium:
+    """One warm process that tries ghosts on the learner's red cases; killed and replaced when a ghost hangs."""
+
+    def __init__(self):
+        self.process = self.channel = None
+        self.patience = PATIENCE
+
+    def start(self) -> None:
+        """Begin to start the worker, without waiting for it."""
+        if self.process is None or not self.process.is_alive():
+            self.patience = 4 * PATIENCE  # its first answer waits for its imports
+            context = multiprocessing.get_context("spawn")
+            self.channel, theirs = context.Pipe()
+            self.process = context.Process(target=_medium, args=(theirs,), daemon=True)
+            self.process.start()
+            theirs.close()
+
+    def ask(self, ghost: Ghost, cases: list[bytes]) -> list[bool]:
+        """Which of the pickled cases does the ghost explain?"""
+        self.start()
+        try:
+            self.channel.send((ghost.id, ghost.name, cases))
+            if self.channel.poll(self.patience):
+                self.patience = PATIENCE
+                return self.channel.recv()
+        except (EOFError, OSError):
+            pass
+        self.stop()
+        return [False] * len(cases)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> tuple[list[Ghost], bool]:
+    """(ghosts that come to the learner's outcomes, do they explain all red cases?). `red` begins with the case shown.
+
+    One ghost that explains all red cases, or two that do so together; failing that, the only one that explains the
+    case shown: somebody with two mistakes at once is helped with the first. A ghost that fails where the learner
+    passes is somebody else's mistake.
+    """
+    hits = {}
+    for ghost in haunts(id.split(".")[0]):
+        if ghost.id == id:
+            answers = medium.ask(ghost, red + green)
+            if all(answers[len(red) :]):
+                hits[ghost] = answers[: len(red)]
+    for ghost, explains in hits.items():
+        if all(explains):
+            return [ghost], True
+    for first, explains in hits.items():
+        for second, others in hits.items():
+            if all(x or y for x, y in zip(explains, others)):
+                return [first, second], True
+    here = [ghost for ghost, explains in hits.items() if explains[0]]
+    return (here, False) if len(here) == 1 else ([], False)
+
+
+def slips(id: str, answer: Any, rel: float) -> list[Ghost]:
+    """The known slips of a worksheet answer that give this very number."""
+    mine = [g for g in haunts(id.split(".")[0]) if g.id == id]
+    return [g for g in mine if values.compare(answer, float(g.value), rel) is None][:1]

@@ -1,0 +1,222 @@
+"""The verbs of the command line. Each is a few lines over the module that does the work."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from . import catalog, report, stubs
+from .catalog import UnknownId
+from .progress import Progress
+
+COLOURS = {"good": {"fg": "green"}, "bad": {"fg": "red"}, "warn": {"fg": "yellow"}, "bold": {"bold": True}}
+COLOURS |= {"dim": {"dim": True}, "": {}}
+
+
+def say(lines, wrap: bool = True) -> None:
+    """Print report lines: in colour on a terminal unless NO_COLOR is set, in ASCII where nothing else can be shown."""
+    plain = not report.printable(getattr(sys.stdout, "encoding", None) or "ascii")
+    colour = None if "NO_COLOR" not in os.environ else False
+    for text, style in lines:
+        text = report.plain(text) if plain else text
+        click.secho(report.wrapped(text) if wrap else text, color=colour, **COLOURS[style])
+
+
+class Verbs(click.Group):
+    def invoke(self, context):
+        """What a user can mend comes as one sentence, not as a traceback."""
+        if not catalog.level_names():
+            raise click.ClickException(f"there are no levels in {catalog.ROOT}: clone the project again beside it")
+        try:
+            return super().invoke(context)
+        except (UnknownId, ValueError) as error:
+            raise click.ClickException(str(error)) from error
+        except FileNotFoundError as error:
+            raise click.ClickException(f"{error.filename} is missing: `git status` shows what else is") from error
+        except OSError as error:
+            raise click.ClickException(f"{error.filename}: {error.strerror}; make that place writable") from error
+
+
+def whole(what: str) -> str:
+    """An id as typed; that of a kata for one of its parts. UnknownId for what is no level, module or kata."""
+    parts = what.split(".")
+    level = catalog.level_name(parts[0])
+    if len(parts) == 1:
+        return level
+    if len(parts) == 2 and parts[1] in catalog.modules(level):
+        return what
+    name = ".".join(parts[2:])
+    return next((k.id for k in catalog.katas(level) if k.module == parts[1] and name in k.names), what)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def main() -> None:
+    """Around the katas. Each verb is a nox session too: nox -s VERB -- ARGUMENTS."""
+
+
+@main.command()
+def maze() -> None:
+    """Show all levels, your score, and what comes next."""
+    progress = Progress()
+    say(report.maze(progress))
+    say([(f"  note: {note}", "warn") for note in progress.notes])
+    click.echo()
+
+
+@main.command()
+@click.argument("id")
+def hint(id: str) -> None:
+    """Show the hints of a kata, one more each time."""
+    kata, progress = catalog.kata(whole(id) if id.startswith("level") else id), Progress()
+    hints = report.hints(kata.id)
+    if not hints:
+        raise click.ClickException(f"{id} has no hints: read its docstring, and the lesson")
+    shown = progress.reveal_hint(kata.id, len(hints))
+    click.echo(f"\n{kata.id}: {kata.summary}\n")
+    for number, text in enumerate(hints[:shown], 1):
+        click.echo(click.wrap_text(f"{number}. {text}", 96, "  ", "     "))
+    left = len(hints) - shown
+    after = f"{left} more: run it again" if left else f"the last one; the solution: nox -s compare -- {kata.id}"
+    click.echo(f"\n  ({after})\n")
+    say([(f"  note: {note}", "warn") for note in progress.notes])
+
+
+@main.command()
+@click.argument("what")
+def reset(what: str) -> None:
+    """Put a kata, a module or a level back to its stub; a copy of your file is kept."""
+    for path, text in stubs.fresh(whole(what)):
+        name = path.relative_to(catalog.ROOT).as_posix()
+        if path.is_file() and path.read_bytes() == text.encode():
+            click.echo(f"{name} is a stub already")
+            continue
+        kept = stubs.replace(path, text)
+        where = f"; yours is kept as {kept.relative_to(catalog.ROOT).as_posix()}" if kept else ""
+        click.echo(f"{name} is a stub again{where}")
+
+
+@main.command()
+@click.argument("what")
+def compare(what: str) -> None:
+    """Show how the solution of a level, a module or a kata differs from yours."""
+    what = whole(what)
+    if what.count(".") == 1 and what.split(".")[1] not in catalog.modules(what.split(".")[0]):
+        raise UnknownId(f"there is no {what!r}; name a level, one of its modules or a kata")
+    lines = stubs.compare(what)
+    styles = {"-": "bad", "+": "good", "@": "dim"}
+    say(((line, "bold" if line[:3] in ("---", "+++") else styles.get(line[:1], "")) for line in lines), wrap=False)
+    if not lines:
+        click.echo(f"{what}: yours and the solution are the same")
+
+
+@main.command()
+def doctor() -> None:
+    """Look at the machine, the environment and the model; each fault comes with its fix."""
+    from .doctor import faults, findings
+
+    say(findings())
+    sys.exit(1 if faults() else 0)
+
+
+@main.command()
+@click.argument("level")
+@click.option("--from", "file", type=click.Path(exists=True, dir_okay=False), help="your own GHOSTS and ALTERNATIVES")
+@click.option("--workers", type=int, help="processes; by default one for each core")
+def gauntlet(level: str, file: str | None, workers: int | None) -> None:
+    """Try to fool a level's tests: every wrong program must be killed, every right one pass."""
+    from .gauntlet import gauntlet as results
+
+    level = catalog.level_name(level)
+    if file:
+        readable(file)
+    bad = total = 0
+    for result in results(level, file or "", workers):
+        total, bad = total + 1, bad + (not result.ok)
+        say([(result.line, "" if result.ok else "bad")], wrap=False)
+    programs = "1 program" if total == 1 else f"{total} programs"
+    say([(f"{programs}, {bad} of them not as they should be", "bad" if bad else "good")])
+    sys.exit(1 if bad else 0)
+
+
+def readable(file: str) -> None:
+    """Can an outsider's file be used? Else one sentence, before any worker is started."""
+    from .gauntlet import outsiders
+
+    try:
+        programs = outsiders(file)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise click.ClickException(f"{file} can't be run ({said}): mend it, then try again") from error
+    if not any(programs.values()):
+        raise click.ClickException(
+            f'{file} is empty to me: write GHOSTS = {{"module.kata": {{"name": function}}}} in it'
+        )
+
+
+@main.command("stubs")
+@click.option("--check", is_flag=True, help="compare only; exit 1 if a stub differs from its solution")
+@click.argument("levels", nargs=-1)
+def write_stubs(check: bool, levels: tuple[str, ...]) -> None:
+    """Derive the stubs in levels/ from the solutions. For contributors: a filled stub would be replaced (and kept)."""
+    names = [catalog.level_name(name) for name in levels] or catalog.level_names()
+    if check:
+        lines = [line for level in names for line in stubs.differences(level, catalog.ROOT / "levels" / level)]
+        click.echo("\n".join(lines) or f"the stubs of {len(names)} level(s) are what their solutions say")
+        sys.exit(1 if lines else 0)
+    for level in names:
+        for path in stubs.write(level, catalog.ROOT / "levels" / level):
+            click.echo(f"wrote {path.relative_to(catalog.ROOT)}")
+
+
+@main.command("solutions_branch")
+def solutions_branch() -> None:
+    """Make a local git branch `solutions`, in which the stubs are replaced by their solutions."""
+    click.echo(stubs.solutions_branch())
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("level")
+@click.argument("name", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def lab(level: str, name: str | None, arguments: tuple[str, ...]) -> None:
+    """Run a level's lab on your code (the solution's, for levels that are not cleared). --help after NAME helps."""
+    from .mount import mount_all, plan
+
+    level = catalog.level_name(level)
+    labs = sorted(path.stem for path in (catalog.ROOT / "levels" / level / "labs").glob("*.py"))
+    if not labs:
+        raise click.ClickException(f"{level} has no labs: see the other levels")
+    if name not in labs:
+        raise click.ClickException(f"{level} has the labs {', '.join(labs)}: nox -s lab -- {level} {labs[0]}")
+    table = plan([], "levels", Progress())
+    mount_all(table)
+    whose = "your code" if table[level].parent.name == "levels" else f"the solution, until {level} is cleared"
+    click.echo(f"{level} lab {name}, on {whose}")
+    path = catalog.ROOT / "levels" / level / "labs" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"lab_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(list(arguments))
+
+
+@main.command()
+@click.argument("level")
+def quiz(level: str) -> None:
+    """Ask a level's checkpoint questions, one at a time; the answer comes after Enter."""
+    level = catalog.level_name(level)
+    path = Path(catalog.ROOT, "solutions", level, "answers.md")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    right = asked = 0
+    for section in f"\n{text}".split("\n## ")[1:]:
+        question, _, answer = section.partition("\n")
+        click.echo(f"\n{click.wrap_text(question, 96)}")
+        try:
+            if click.prompt("  Enter shows the answer, q ends", default="", show_default=False).strip() == "q":
+                break
+            click.echo(f"\n{click.wrap_text(answer.strip(), 96, '  ', '  ', preserve_paragraphs=True)}\n")
+            right, asked = right + click.confirm("  Did you have it?", default=True), asked + 1
+        except click.Abort:  # Ctrl-C, or the end of the input
+            break
+    click.echo(f"\nYou had {right} of {asked}." if text else f"{level} has no questions: see the other levels")
