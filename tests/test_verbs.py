@@ -31,6 +31,10 @@ def test_hints_come_one_at_a_time(project):
     assert third == second
 
 
+def test_without_an_id_the_next_kata_is_meant(project):
+    assert tidy(project.run("dojo", "hint").text).startswith("level00.sums.total: ")
+
+
 # ---- bad input: (setup, arguments, what is said)
 
 MINE = "mine.py"
@@ -38,7 +42,6 @@ BAD = {
     "hint typo": (untouched, "hint level00.sums.totl", "did you mean level00.sums.total or "),
     "hint short": (untouched, "hint total", "there is no kata 'total'; did you mean level00.sums.total?"),
     "no hints": (untouched, "hint level00.sums.middle", "has no hints: read its docstring, and the lesson"),
-    "hint nothing": (untouched, "hint", "Missing argument 'ID'"),
     "verb": (untouched, "mayze", "Did you mean 'maze'?"),
     "level": (untouched, "reset level09", "there is no 'level09'; the levels are level00, level01, level02"),
     "module": (

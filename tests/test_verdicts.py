@@ -227,7 +227,7 @@ def test_an_endless_loop_is_stopped_once(screen):
         "hint: nox -s hint -- level00.sums.total"
     )
     assert "blocked     level00.sums.mean                        by level00.sums.total: fix that first" in screen.text
-    assert (screen.project.root / "summary").read_text() == "1 endless, 1 blocked, 1 todo, 2 worksheet answers todo"
+    assert (screen.project.root / "summary").read_text() == "1 endless, 1 blocked, 1 todo, 2 todo in the worksheet"
 
 
 FOREVER = 'ghost("level00.sums.total", "forever", "You wait.", change=("return sum(numbers)", "while numbers: pass"))\n'
