@@ -200,9 +200,9 @@ def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> t
     hits = {}
     for ghost in haunts(id.split(".")[0]):
         if ghost.id == id:
-            answers = medium.ask(ghost, red + green)
-            if all(answers[len(red) :]):
-                hits[ghost] = answers[: len(red)]
+            explains = medium.ask(ghost, red)
+            if any(explains) and all(medium.ask(ghost, green)):  # most ghosts are out after the red cases
+                hits[ghost] = explains
     for ghost, explains in hits.items():
         if all(explains):
             return [ghost], True

@@ -1,5 +1,6 @@
 """One run of a level: which tests run, what each kata's tests add up to, what is recorded and said."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -74,9 +75,11 @@ class Judge:
         by_hand = self.config.getoption("timeout", None) is not None
         for item in items:
             self.total[kata_of(item)] = self.total.get(kata_of(item), 0) + 1
+            item.extra_keyword_matches.add(kata_of(item))  # -k rope means the katas, not the names of their tests
             if not item.get_closest_marker("timeout") and not by_hand:
                 seconds = CHECKPOINT_SECONDS if kata_of(item).endswith("checkpoint") else SECONDS
                 item.add_marker(pytest.mark.timeout(self.job.seconds if self.job else seconds))
+        gc.freeze()  # pytest collects garbage at its end: over all of torch's objects that takes longer than the tests
 
     # ---- running
 

@@ -151,8 +151,8 @@ def summary(verdicts: Collection[Verdict]) -> str:
     counts: dict[str, int] = {}
     for verdict in verdicts:
         if verdict.state not in ("cleared", "locked", "inconclusive"):
-            answer = "worksheet answers " if "worksheet" in verdict.id else ""
-            counts[answer + verdict.state] = counts.get(answer + verdict.state, 0) + 1
+            said = verdict.state + (" in the worksheet" if "worksheet" in verdict.id else "")
+            counts[said] = counts.get(said, 0) + 1
     locked = "the checkpoint is locked" if any(verdict.state == "locked" for verdict in verdicts) else ""
     return ", ".join(f"{n} {state}" for state, n in counts.items()) or locked
 

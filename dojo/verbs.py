@@ -66,10 +66,16 @@ def maze() -> None:
 
 
 @main.command()
-@click.argument("id")
-def hint(id: str) -> None:
-    """Show the hints of a kata, one more each time."""
-    kata, progress = catalog.kata(whole(id) if id.startswith("level") else id), Progress()
+@click.argument("id", required=False)
+def hint(id: str | None) -> None:
+    """Show the hints of a kata (by default of your next one), one more each time."""
+    progress = Progress()
+    id = id or next(
+        (k.id for level in catalog.level_names() for k in catalog.katas(level) if progress.state(k.id) != "cleared"), ""
+    )
+    if not id:
+        raise click.ClickException("every kata is cleared: name the one whose hints you want, nox -s hint -- ID")
+    kata = catalog.kata(whole(id) if id.startswith("level") else id)
     hints = report.hints(kata.id)
     if not hints:
         raise click.ClickException(f"{id} has no hints: read its docstring, and the lesson")
