@@ -77,7 +77,9 @@ def judge(*args: str) -> str:
         summary = Path(folder) / "summary"
         code = run(PYTHON, "-m", "pytest", *args, DOJO_SUMMARY=str(summary))
         line = summary.read_text(encoding="utf-8").strip() if summary.is_file() else ""
-    return "" if code == 0 else NO_VERDICT.get(code) or line or "the run stopped early"
+    if code == 0:
+        return ""
+    return NO_VERDICT.get(code) or line or {1: "some tests failed, see above"}.get(code, "the run stopped early")
 
 
 def add_level(name: str) -> None:

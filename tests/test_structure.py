@@ -97,13 +97,6 @@ def test_tests_of_the_levels_know_no_solution():
         assert "solutions" not in names and not [text for _, text in strings(path) if "solutions" in text], path
 
 
-def test_a_level_imports_no_later_level():
-    for path in [*ROOT.glob("levels/level*/**/*.py"), *ROOT.glob("solutions/level*/*.py")]:
-        own = next(part for part in path.parts if re.fullmatch(r"level\d\d", part))
-        others = {name.split(".")[0] for name in imported(path) if re.match(r"level\d\d", name)}
-        assert all(other <= own for other in others), path
-
-
 def test_nothing_points_to_what_a_clone_does_not_have():
     """The drafts that this was built from are no part of it."""
     drafts = ["DESIGN", "EXEMPLAR", "BUGS", "NOISE", "FEASIBILITY"]
