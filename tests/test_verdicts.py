@@ -205,6 +205,14 @@ def test_endless_recursion_is_an_error_like_others(screen):
     assert "RecursionError" in said and said.count("sums.py:10 in total") == 1
 
 
+@screen(total("import pytest; pytest.skip('later')"))
+def test_a_kata_can_not_skip_its_own_tests(screen):
+    """Only the clock may leave a question open."""
+    assert screen.code == 1 and "level00.sums.total" not in screen.project.progress()
+    assert block(screen, "level00.sums.total").startswith("error")
+    assert "the test was skipped (later)" in block(screen, "level00.sums.total")
+
+
 @screen(total("raise SystemExit(3)"))
 def test_a_call_of_exit_ends_one_test_only(screen):
     assert "SystemExit: 3\n  levels/level00/sums.py:10 in total" in block(screen, "level00.sums.total")
