@@ -246,6 +246,8 @@ def show(x: Any, limit: int = LONGEST) -> str:
         text = re.sub(r"\s*\n\s*", " ", _show(x))
     except Exception:  # a __repr__ that raises, say
         text = f"{a(type(x).__name__)} that can't be printed"
+    if len(text) > limit and dataclasses.is_dataclass(x):
+        return f"{type(x).__name__}(…)"
     return text if len(text) <= limit else f"{text[: limit - 20]} … {text[-16:]}"
 
 
@@ -259,6 +261,8 @@ def _show(x: Any, depth: int = 0) -> str:
     if type(x).__module__ == "numpy" and hasattr(x, "item"):
         return _show(x.item(), depth)
     if isinstance(x, Mapping):
+        if len(x) > 6 and all(map(is_tensor, x.values())):  # a model's parameters
+            return f"a {type_name(x)} of {len(x)} tensors"
         if len(x) > SMALL:
             return f"a {type_name(x)} of {len(x)} entries: {{{_show_items(x.items(), depth)}, …}}"
         return "{" + _show_items(x.items(), depth) + "}"
