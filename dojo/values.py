@@ -232,7 +232,8 @@ def _places(yours: Any, right: Any, bad: Any, at: str) -> Difference:
     shown = (", ".join(map(digits, x)) for x in (mine, true))
     if not yours.shape:
         return Difference(kind, f"{verb}{place(at)}", *shown)
-    text = ", ".join(map(str, places)) + (f" and {more} more place{'s' * (more > 1)}" if more else "") + (f" of {at}" if at else "")
+    text = ", ".join(map(str, places)) + (f" and {more} more place{'s' * (more > 1)}" if more else "")
+    text += f" of {at}" if at else ""
     return Difference(kind, f"{verb} at {text}", *shown)
 
 
