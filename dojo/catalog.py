@@ -166,6 +166,12 @@ def kata(id: str) -> Kata:
     raise UnknownId(f"there is no kata {id!r}; did you mean {' or '.join(near[:3])}?")
 
 
+def all_needs(id: str) -> set[str]:
+    """The katas that a kata needs, and those that they need."""
+    needs = kata(id).needs
+    return {*needs, *(further for need in needs for further in all_needs(need))}
+
+
 @cache
 def tests(level: str) -> dict[str, list[tuple[Path, str]]]:
     """id -> the (file, test) pairs that judge it, from the `kata` markers."""

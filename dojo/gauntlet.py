@@ -221,7 +221,7 @@ def judge_stub(trial: Trial) -> Result:
 def unfilled(id: str, outcome: Outcome) -> bool:
     """`todo` with its own id; or blocked by an unfilled kata that it needs, whose given lines run first."""
     if outcome.kind == "blocked" and "worksheet" not in id:
-        return outcome.lines[0] in catalog.kata(id).needs
+        return outcome.lines[0] in catalog.all_needs(id)
     return outcome.kind == "todo"
 
 

@@ -35,11 +35,14 @@ def wrapped(text: str) -> str:
     width = min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
     if len(text) <= width:
         return text
+    text = re.sub(r"nox -s \S+(?: -- \S+)?", lambda command: command[0].replace(" ", "\0"), text)  # stay in one piece
     indent = " " * len(re.match(r"(\s*(?:\S+\s{2,})?)", text)[0])
     how = {"width": width, "subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     if columns := re.match(r"(\s*\S+\s{2,}\S+)\s{2,}(\S.*)", text):  # a verdict: its remark goes to the next line
-        return "\n".join([columns[1], *textwrap.wrap(columns[2], initial_indent=indent, **how)])
-    return "\n".join(textwrap.wrap(text, **how))
+        lines = [columns[1], *textwrap.wrap(columns[2], initial_indent=indent, **how)]
+    else:
+        lines = textwrap.wrap(text, **how)
+    return "\n".join(lines).replace("\0", " ")
 
 
 @dataclass
@@ -96,6 +99,8 @@ def pellets(level: str, done: set[str]) -> str:
     """The level as a corridor: eaten pellets behind the player, those left in front, the power pellet at its end."""
     katas = [k.id for k in catalog.katas(level)]
     eaten = sum(id in done for id in katas)
+    if eaten == len(katas) and f"{level}.checkpoint" in done:
+        return " ".join([*("·" * (eaten + 1)), "ᗧ"])
     power = "·" if f"{level}.checkpoint" in done else "◉"
     return " ".join([*("·" * eaten), "ᗧ", *("○" * (len(katas) - eaten)), power])
 
@@ -175,7 +180,8 @@ def maze(progress: Progress) -> list[Line]:
             lines.append((f"           {len(edited)} edited since cleared: nox -s {level} judges them again", "dim"))
         if not following and any(state == "open" for id, state in states.items() if "worksheet" not in id):
             following = level
-    lines += [("", ""), (f"  {won} of {total} points · next: nox -s {following or catalog.level_names()[-1]}", "bold")]
+    what = f"next: nox -s {following}" if following else "every level is cleared"
+    lines += [("", ""), (f"  {won} of {total} points · {what}", "bold")]
     return lines
 
 
@@ -212,16 +218,16 @@ def table(measured: Sequence[Measured]) -> list[Line]:
     lines: list[Line] = [("", ""), ("  roofline: one thread, CPU time, best round", "bold")]
     lines.append(
         (
-            f"    {'':<22}{'ms':>8}{'GFLOP/s':>9}{'GB/s':>7}{'bound by':>10}{'of roof':>9}{'of sweep':>10}{'need':>6}",
+            f"    {'':<20}{'ms':>7}{'GFLOP/s':>8}{'GB/s':>6}{'bound by':>9}{'of roof':>8}{'of sweep':>9}{'need':>5}",
             "dim",
         )
     )
     for one in measured:
         row, verdict = one.row, one.verdict
-        rates = f"{1e3 * row.seconds:>8.1f}{row.flops / row.seconds / 1e9:>9.1f}{row.bytes / row.seconds / 1e9:>7.1f}"
-        shares = f"{row.bound:>10}{row.percent:>8.0f}%{100 * verdict.fraction:>9.0f}%{100 * verdict.need:>5.0f}%"
+        rates = f"{1e3 * row.seconds:>7.1f}{row.flops / row.seconds / 1e9:>8.1f}{row.bytes / row.seconds / 1e9:>6.1f}"
+        shares = f"{row.bound:>9}{row.percent:>7.0f}%{100 * verdict.fraction:>8.0f}%{100 * verdict.need:>4.0f}%"
         style = {"pass": "good", "fail": "bad"}.get(verdict.state, "warn")
-        lines.append((f"    {row.name:<22}{rates}{shares}", style))
+        lines.append((f"    {row.name:<20}{rates}{shares}", style))
         lines += [(f"      {note}", "dim") for note in one.notes]
     return lines
 

@@ -232,7 +232,8 @@ def _places(yours: Any, right: Any, bad: Any, at: str) -> Difference:
     shown = (", ".join(map(digits, x)) for x in (mine, true))
     if not yours.shape:
         return Difference(kind, f"{verb}{place(at)}", *shown)
-    text = ", ".join(map(str, places)) + (f" and {more} more places" if more else "") + (f" of {at}" if at else "")
+    text = ", ".join(map(str, places)) + (f" and {more} more place{'s' * (more > 1)}" if more else "")
+    text += f" of {at}" if at else ""
     return Difference(kind, f"{verb} at {text}", *shown)
 
 
@@ -246,6 +247,8 @@ def show(x: Any, limit: int = LONGEST) -> str:
         text = re.sub(r"\s*\n\s*", " ", _show(x))
     except Exception:  # a __repr__ that raises, say
         text = f"{a(type(x).__name__)} that can't be printed"
+    if len(text) > limit and dataclasses.is_dataclass(x):
+        return f"{type(x).__name__}(…)"
     return text if len(text) <= limit else f"{text[: limit - 20]} … {text[-16:]}"
 
 
@@ -259,6 +262,8 @@ def _show(x: Any, depth: int = 0) -> str:
     if type(x).__module__ == "numpy" and hasattr(x, "item"):
         return _show(x.item(), depth)
     if isinstance(x, Mapping):
+        if len(x) > 6 and all(map(is_tensor, x.values())):  # a model's parameters
+            return f"a {type_name(x)} of {len(x)} tensors"
         if len(x) > SMALL:
             return f"a {type_name(x)} of {len(x)} entries: {{{_show_items(x.items(), depth)}, …}}"
         return "{" + _show_items(x.items(), depth) + "}"

@@ -99,7 +99,9 @@ def reset(what: str) -> None:
             click.echo(f"{name} is a stub already")
             continue
         kept = stubs.replace(path, text)
-        where = f"; yours is kept as {kept.relative_to(catalog.ROOT).as_posix()}" if kept else ""
+        where = (
+            f"; yours is kept as {kept.relative_to(catalog.ROOT).as_posix()}, copy it back to undo this" if kept else ""
+        )
         click.echo(f"{name} is a stub again{where}")
 
 

@@ -142,3 +142,10 @@ def test_it_runs_on_the_levels_own_apply_merges(level00, data, monkeypatch):
     """Replace it by the identity and no merge happens: every byte stays a token of its own."""
     monkeypatch.setattr(level00, "apply_merges", lambda ids, merges: ids)
     assert len(level00.SmolTokenizer.from_model(data).encode("hello world")) == 11
+
+
+def test_the_bytes_of_single_tokens_join_to_the_text(tokenizer):
+    ids = tokenizer.encode("naïve 🙂 안녕")
+    assert b"".join(map(tokenizer.token_bytes, ids)).decode() == "naïve 🙂 안녕"
+    with pytest.raises(ValueError, match="not in the vocabulary"):
+        tokenizer.token_bytes(tokenizer.vocab_size)

@@ -245,3 +245,10 @@ def test_an_enum_is_no_string_and_no_number():
 
     assert compare(Word.A, "a").kind == "type"
     assert compare("a", Word.A).kind == "type"
+
+
+def test_a_model_s_parameters_and_a_long_config_are_named_not_listed():
+    from dojo.models import TINY, random_params
+
+    assert show(random_params(TINY)) == "a dict of 21 tensors"
+    assert show(TINY, 120) == "Config(…)"

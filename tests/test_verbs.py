@@ -157,7 +157,7 @@ def test_the_maze_shows_what_is_cleared_and_edited(project):
     project.run("pytest", "levels/level00")
     project.change("level00.shelf", ("pop()", "pop(-1)"))
     said = project.run("dojo", "maze").text
-    assert "level00  Small sums                          2200 of 2200\n           · · · · ᗧ ·\n" in said
+    assert "level00  Small sums                          2200 of 2200\n           · · · · · ᗧ\n" in said
     assert "2 edited since cleared: nox -s level00 judges them again" in said
     assert "2200 of 5800 points · next: nox -s level01" in said
 

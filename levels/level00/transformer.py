@@ -44,7 +44,7 @@ def self_attention(
 ) -> Tensor:
     """Return what the attention of `layer` adds to the residual stream.
 
-    x         (B, S, d_model), already normalised; the result has its shape
+    x         (B, S, d_model), already normalized; the result has its shape
     cos, sin  tables of the positions of x, broadcastable to (B, heads, S, head_dim)
     cache     None, or an object whose update(layer, k, v) gives the keys and values of all tokens so far (an empty one
               may be falsy: ask `is not None`)
@@ -55,7 +55,7 @@ def self_attention(
     ●● · about 7 lines · part of block
     """
     p = f"model.layers.{layer}.self_attn."
-    # TODO: project and split into heads, rotate, (cache), attend, merge the heads, project
+    # TODO: what does attention need of x, and what has to happen before and after it?
     raise NotImplementedError("level00.transformer.block")
 
 
@@ -91,7 +91,7 @@ def block(
 
     x  (B, S, d_model); the result has its shape, and x itself stays as it is
 
-    Pre-norm: each half reads a normalised copy (rms_norm with config.norm_eps) and adds its raw result to the
+    Pre-norm: each half reads a normalized copy (rms_norm with config.norm_eps) and adds its raw result to the
     stream. With p = "model.layers.{layer}.": the norm weights are p + "input_layernorm.weight" (before attention) and
     p + "post_attention_layernorm.weight" (before the MLP), the matrices p + "mlp.gate_proj.weight", up_proj, down_proj.
     `attend` and `linear` are passed on and called positionally; nothing else reads keys, values or matrices.
@@ -99,7 +99,7 @@ def block(
     ●●● · about 6 lines · needs level00.layers.rms_norm, level00.layers.apply_rope, level00.layers.attention
     """
     p = f"model.layers.{layer}."
-    # TODO: two halves: normalise a copy, transform it, add it
+    # TODO: two halves: normalize a copy, transform it, add it
     raise NotImplementedError("level00.transformer.block")
 
 
@@ -136,7 +136,7 @@ def hidden_states(
         positions = torch.arange(start, start + token_ids.shape[1], device=token_ids.device)
     if positions.max() >= config.max_seq_len:
         raise ValueError(f"position {int(positions.max())} is beyond the {config.max_seq_len} tokens of the model")
-    # TODO: embed, make the tables, run the blocks, normalise once more
+    # TODO: what happens before the first block, and after the last?
     raise NotImplementedError("level00.transformer.hidden_states")
 
 

@@ -13,13 +13,13 @@ def count_params(config: Config) -> dict[str, int]:
     ● · about 7 lines · part of flops_per_token
     """
     # solution:begin how many matrices has each part, and of what shape?
-    d, per_layer = config.d_model, config.n_layers
+    d, layers = config.d_model, config.n_layers
     heads, kv_heads = config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim
     counts = {
         "embedding": config.vocab_size * d,
-        "attention": per_layer * d * (2 * heads + 2 * kv_heads),  # Q and O, K and V
-        "mlp": per_layer * 3 * d * config.d_ff,  # gate, up, down
-        "norm": per_layer * 2 * d + d,
+        "attention": layers * d * (2 * heads + 2 * kv_heads),  # Q and O, K and V
+        "mlp": layers * 3 * d * config.d_ff,  # gate, up, down
+        "norm": layers * 2 * d + d,
         "lm_head": 0 if config.tie_embeddings else config.vocab_size * d,
     }
     return counts | {"total": sum(counts.values())}

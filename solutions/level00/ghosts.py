@@ -407,6 +407,12 @@ ghost(
 )
 ghost(
     "level00.layers.softmax",
+    "sums_the_last_axis",
+    "The sum runs along `dim` too, as the maximum does; you sum along the last axis.",
+    change=("weights.sum(dim, keepdim=True)", "weights.sum(-1, keepdim=True)"),
+)
+ghost(
+    "level00.layers.softmax",
     "adds_epsilon",
     "The weights sum to 1 exactly; an epsilon in the denominator takes a little from every one of them.",
     change=(".clamp(min=torch.finfo(x.dtype).tiny)", " + 1e-4"),
@@ -509,6 +515,12 @@ ghost(
 )
 ghost(
     "level00.layers.rope_tables",
+    "ignores_theta",
+    "The base of the frequencies is the argument theta; 10000 is only the paper's choice.",
+    change=("frequency = theta **", "frequency = 10000.0 **"),
+)
+ghost(
+    "level00.layers.rope_tables",
     "positive_exponent",
     "Later planes turn more slowly: the exponent is negative.",
     change=("theta ** (-2 * plane / head_dim)", "theta ** (2 * plane / head_dim)"),
@@ -604,6 +616,15 @@ ghost(
 )
 ghost(
     "level00.layers.causal_mask",
+    "numbers",
+    "The mask is boolean: True and False, not 1.0 and 0.0.",
+    change=(
+        "return torch.arange(kv_len) <= query_positions.unsqueeze(-1)",
+        "return (torch.arange(kv_len) <= query_positions.unsqueeze(-1)).float()",
+    ),
+)
+ghost(
+    "level00.layers.causal_mask",
     "sees_all",
     "Nothing is hidden: a query may see keys up to its own position only.",
     change=("torch.arange(kv_len) <= query_positions.unsqueeze(-1)", "torch.ones(q_len, kv_len, dtype=torch.bool)"),
@@ -679,6 +700,12 @@ ghost(
     "minus_1e4",
     "Hide a key with -inf, not with a large number: a query that may see nothing would get the mean of all values.",
     change=("masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -1e4)"),
+)
+ghost(
+    "level00.layers.attention",
+    "minus_1e9",
+    "Hide a key with -inf: with a large negative number a query that may see nothing gets the mean of all values.",
+    change=("masked_fill(~mask, -torch.inf)", "masked_fill(~mask, -1e9)"),
 )
 ghost(
     "level00.layers.attention",
@@ -946,6 +973,30 @@ ghost(
 )
 ghost(
     "level00.transformer.block",
+    "attention_residual_from_normed",
+    "Attention's result is added to x, the unnormalized stream, not to the copy that was normalized for it.",
+    change=("x = x + self_attention(normed,", "x = normed + self_attention(normed,"),
+)
+ghost(
+    "level00.transformer.block",
+    "mlp_residual_from_normed",
+    "The MLP's result is added to x, the unnormalized stream, not to the copy that was normalized for it.",
+    change=("return x + swiglu(normed,", "return normed + swiglu(normed,"),
+)
+ghost(
+    "level00.transformer.block",
+    "normalizes_the_normed",
+    "The MLP's copy is made of the stream after attention; you normalize attention's own copy once more.",
+    change=('rms_norm(x, params[p + "post_attention', 'rms_norm(normed, params[p + "post_attention'),
+)
+ghost(
+    "level00.transformer.block",
+    "one_norm_twice",
+    "Each half has norm weights of its own: post_attention_layernorm before the MLP.",
+    change=('params[p + "post_attention_layernorm.weight"]', 'params[p + "input_layernorm.weight"]'),
+)
+ghost(
+    "level00.transformer.block",
     "no_second_residual",
     "Both halves add to the stream, the MLP as well.",
     change=("return x + swiglu(", "return swiglu("),
@@ -1195,19 +1246,19 @@ ghost(
     "level00.accounting.flops_per_token",
     "two_matrix_mlp",
     "SwiGLU has three matrices: gate, up and down.",
-    change=("per_layer * 3 * d * config.d_ff", "per_layer * 2 * d * config.d_ff"),
+    change=("layers * 3 * d * config.d_ff", "layers * 2 * d * config.d_ff"),
 )
 ghost(
     "level00.accounting.flops_per_token",
     "forgets_the_final_norm",
     "Add the final norm: d_model more.",
-    change=("per_layer * 2 * d + d", "per_layer * 2 * d"),
+    change=("layers * 2 * d + d", "layers * 2 * d"),
 )
 ghost(
     "level00.accounting.flops_per_token",
     "one_norm_a_layer",
     "A block has two norms, one before each half.",
-    change=("per_layer * 2 * d + d", "per_layer * d + d"),
+    change=("layers * 2 * d + d", "layers * d + d"),
 )
 ghost(
     "level00.accounting.flops_per_token",

@@ -80,17 +80,19 @@ class SmolTokenizer:
         """
         return [i for piece in PIECE.findall(text) for i in self._ids_of_piece(piece)]
 
+    def token_bytes(self, id: int) -> bytes:
+        """The bytes that one token spells: a character may be spread over several, so a stream joins these first."""
+        if not 0 <= id < self.vocab_size:
+            raise ValueError(f"id {id} is not in the vocabulary: ids lie in 0..{self.vocab_size - 1}")
+        return self._bytes[id]
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text that `ids` spell; control tokens appear as their text, bytes that are not UTF-8 as U+FFFD.
 
         ValueError: an id outside the vocabulary.
         """
-        ids = list(ids)
-        for i in ids:
-            if not 0 <= i < self.vocab_size:
-                raise ValueError(f"id {i} is not in the vocabulary: ids lie in 0..{self.vocab_size - 1}")
         # subtle: join first, decode once; a character may be spread over several tokens
-        return b"".join(self._bytes[i] for i in ids).decode("utf-8", errors="replace")
+        return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Token ids of a conversation in ChatML, the model's template, up to the point where the assistant speaks.

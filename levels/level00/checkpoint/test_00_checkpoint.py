@@ -144,7 +144,10 @@ def test_prefill_keeps_up_with_its_own_sweep(model, roofline):
     ids, sweep = prompt(), Sweep(matrices(params), PROMPT_TOKENS)
     cost = count(forward, params, config, ids)
     predicted, counted = (n / PROMPT_TOKENS / 1e6 for n in (weight_bytes(config, 4), cost.bytes))
-    note = f"bytes per token: {predicted:.1f} MB predicted (weights, once for all tokens), {counted:.1f} MB counted"
+    notes = [
+        f"bytes per token: {predicted:.1f} MB predicted (the weights, read once for {PROMPT_TOKENS} tokens),",
+        f"{counted:.1f} MB counted (with what each operator reads and writes beside them)",
+    ]
     roofline(
         lambda: forward(params, config, ids),
         sweep,
@@ -152,5 +155,5 @@ def test_prefill_keeps_up_with_its_own_sweep(model, roofline):
         flops=cost.flops,
         bytes=cost.bytes,
         name=f"prefill, {PROMPT_TOKENS} tokens",
-        notes=[note],
+        notes=notes,
     )
