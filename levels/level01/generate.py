@@ -21,15 +21,21 @@ def greedy(logits: Tensor, prompt_ids: list[list[int]], output_ids: list[list[in
     return logits.argmax(-1)
 
 
-def allowed_tokens(config: Config, prompt: Sequence[int], max_tokens: int) -> int:
-    """How many new tokens a request may get: max_tokens, or fewer where the model's max_seq_len comes first."""
+def allowed_tokens(config: Config, prompt: Sequence[int], max_tokens: int, cached: int = 0) -> int:
+    """How many new tokens a request may get: max_tokens, or fewer where the model's max_seq_len comes first.
+
+    The prompt follows `cached` tokens that the cache holds already. The last new token takes a place too.
+    """
     if not prompt:
         raise ValueError("the prompt is empty: the model needs at least one token to go on from")
     if max_tokens < 0:
         raise ValueError(f"max_tokens counts new tokens, so it is 0 or more, not {max_tokens}")
-    if len(prompt) > config.max_seq_len:
-        raise ValueError(f"the prompt has {len(prompt)} tokens, and the model takes at most {config.max_seq_len}")
-    return min(max_tokens, config.max_seq_len - len(prompt))
+    room = config.max_seq_len - cached - len(prompt)
+    if room < 0:
+        raise ValueError(
+            f"{cached} cached tokens and {len(prompt)} of the prompt exceed the model's {config.max_seq_len}"
+        )
+    return min(max_tokens, room)
 
 
 def generate_naive(
@@ -117,8 +123,8 @@ def stream(
 
     ●● · about 8 lines · needs level01.generate.prefill, level01.generate.decode_step
     """
-    max_tokens = allowed_tokens(config, prompt, max_tokens)
     cache = SimpleCache(config.n_layers) if cache is None else cache
+    max_tokens = allowed_tokens(config, prompt, max_tokens, cache.length)
     # TODO: where does the first token come from, and which one is never fed?
     raise NotImplementedError("level01.generate.stream")
 

@@ -10,8 +10,8 @@ class StopStrings:
     stopped      True as soon as a stop string is complete
     flush()      at the end of the stream: what was held back and turned out to be innocent; "" once stopped
 
-    Shown is all text before the earliest place where any of `stops` begins (of two that begin there it makes no
-    difference which). Held back is the longest tail that is a beginning of some stop string, and no more.
+    Shown is all text before the stop string that is complete first; of two that end together, the one that begins
+    earlier. Held back is the longest tail that is a beginning of some stop string, and no more.
     Example: stops ["END"]: feed("aE") -> "a", feed("Nx") -> "ENx"; feed("EN") -> "", feed("D!") -> "", stopped.
     ValueError: an empty stop string.
 
@@ -41,7 +41,8 @@ def utf8_pieces(chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the text of a stream of bytes, as early as possible, without ever splitting a character.
 
     A character that is incomplete at the end of a chunk is held until its last byte has come. Bytes that can't
-    become UTF-8 any more give U+FFFD at once; an incomplete character at the end of the stream gives one too.
+    become UTF-8 any more give U+FFFD with the next byte at the latest; an incomplete character at the end of the
+    stream gives one too. How many U+FFFD, as bytes.decode("utf-8", "replace").
     Never yields "". One yield for a chunk, and at most one after the last.
     Example: [b"a\\xe2", b"\\x82", b"\\xacb"] -> "a", "€b".
 

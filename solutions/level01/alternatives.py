@@ -183,7 +183,7 @@ def _prefill_before_the_loop(
     from level01 import generate
     from level01.simple_cache import SimpleCache
 
-    left = _allowed(config, prompt, max_tokens)
+    left = _allowed(config, prompt, max_tokens, 0 if cache is None else cache.length)
     cache = SimpleCache(config.n_layers) if cache is None else cache
 
     def tokens():
@@ -210,7 +210,8 @@ def _feeds_what_is_not_fed_yet(
     from level01 import generate
     from level01.simple_cache import SimpleCache
 
-    left, pending, made = _allowed(config, prompt, max_tokens), tuple(prompt), ()
+    left = _allowed(config, prompt, max_tokens, 0 if cache is None else cache.length)
+    pending, made = tuple(prompt), ()
     cache = SimpleCache(config.n_layers) if cache is None else cache
     while left > 0:
         logits = generate.prefill(params, config, pending, cache, chunk_size, forward=_level00(forward))

@@ -32,7 +32,9 @@ def allowed_tokens(config: Config, prompt: Sequence[int], max_tokens: int, cache
         raise ValueError(f"max_tokens counts new tokens, so it is 0 or more, not {max_tokens}")
     room = config.max_seq_len - cached - len(prompt)
     if room < 0:
-        raise ValueError(f"{cached} cached tokens and {len(prompt)} of the prompt exceed the model's {config.max_seq_len}")
+        raise ValueError(
+            f"{cached} cached tokens and {len(prompt)} of the prompt exceed the model's {config.max_seq_len}"
+        )
     return min(max_tokens, room)
 
 

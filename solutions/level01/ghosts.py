@@ -70,6 +70,26 @@ ghost(
 )
 ghost(
     "level01.simple_cache.SimpleCache",
+    "counts_every_update",
+    "Every layer's update adds to your count; length moves once a pass, when the last layer has been updated.",
+    change=[
+        (
+            "        self.values: list[Tensor | None] = [None] * n_layers\n",
+            "        self.values: list[Tensor | None] = [None] * n_layers\n        self.count = 0\n",
+        ),
+        (
+            "        if self.keys[layer] is not None:\n",
+            "        self.count += k.shape[2]\n        if self.keys[layer] is not None:\n",
+        ),
+        (LENGTH, "return self.count"),
+        (
+            "        self.values = [v if v is None else v[:, :, :n] for v in self.values]\n",
+            "        self.values = [v if v is None else v[:, :, :n] for v in self.values]\n        self.count = n\n",
+        ),
+    ],
+)
+ghost(
+    "level01.simple_cache.SimpleCache",
     "length_of_the_first_layer",
     "length is what every layer holds, so the last one decides: yours moves while the pass is still running.",
     change=("last = self.keys[-1]", "last = self.keys[0]"),
@@ -604,8 +624,8 @@ def _started_at_once(
     from level01 import generate
     from level01.simple_cache import SimpleCache
 
-    max_tokens = generate.allowed_tokens(config, prompt, max_tokens)
     cache = SimpleCache(config.n_layers) if cache is None else cache
+    max_tokens = generate.allowed_tokens(config, prompt, max_tokens, cache.length)
     choose, seams = choose or generate.greedy, {"forward": forward} if forward else {}
     logits = generate.prefill(params, config, prompt, cache, chunk_size, **seams) if max_tokens else None
 
@@ -620,6 +640,8 @@ def _started_at_once(
                 return
 
     return rest(logits)
+
+
 # ---- streaming
 
 ghost(

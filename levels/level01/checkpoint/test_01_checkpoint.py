@@ -14,7 +14,7 @@ import torch
 
 from dojo.models import load, matrices
 from level00.accounting import count_params, weight_bytes
-from level00.tokenizer import SmolTokenizer, byte_symbols
+from level00.tokenizer import SmolTokenizer
 from level00.transformer import forward
 from level01.generate import decode_step, generate, generate_naive, prefill, stream
 from level01.phases import cached_token_count, naive_token_count, phase_cost
@@ -192,11 +192,10 @@ def test_a_later_step_costs_one_more_key_with_a_cache_and_one_more_token_without
 
 
 @pytest.mark.kata("level01.checkpoint")
-def test_characters_arrive_whole_and_at_once(expect, model):
+def test_characters_arrive_whole_and_at_once(expect, model, tokenizer):
     """Each star is three tokens: nothing may be shown at the first two, and nothing may be kept after the third."""
-    config, params, data = model
+    config, params, _ = model
     case = CASES["star"]
-    byte_of = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
 
     def shown(prompt):
         made = []
@@ -204,7 +203,7 @@ def test_characters_arrive_whole_and_at_once(expect, model):
         def chunks():
             for token in stream(params, config, prompt, MAX_TOKENS):
                 made.append(token)
-                yield bytes(byte_of[symbol] for symbol in data["tokens"][token])
+                yield tokenizer.token_bytes(token)
 
         return [(len(made), text) for text in utf8_pieces(chunks())]
 

@@ -546,6 +546,18 @@ def test_a_second_turn_goes_on_in_the_same_cache(expect):
 
 
 @pytest.mark.kata("level01.generate.stream")
+def test_what_the_cache_holds_counts_towards_the_model_s_length(expect):
+    """A second turn behind 10 cached tokens: 20 places, 3 for the prompt, so 7 new ones and no exception."""
+
+    def second_turn(first, second):
+        model, cache = Model(), Cache()
+        list(stream(WEIGHTS, SHAPE, first, 1, (), cache, forward=model))
+        return len(list(stream(WEIGHTS, SHAPE, second, 20, (), cache, forward=model))), cache.length
+
+    expect(second_turn, [i % 11 for i in range(10)], [1, 2, 3]).equals((7, 19))
+
+
+@pytest.mark.kata("level01.generate.stream")
 @pytest.mark.parametrize("chunk_size", [None, 1, 2], ids=str)
 def test_cached_or_not_chunked_or_not_the_text_is_the_same(expect, chunk_size):
     """On level 00's forward, with the cache that it makes itself. Oracle: a loop over whole passes, written here."""
