@@ -193,9 +193,9 @@ class Medium:
 def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> tuple[list[Ghost], bool]:
     """(ghosts that come to the learner's outcomes, do they explain all red cases?). `red` begins with the case shown.
 
-    One ghost that explains all red cases, or two that do so together; failing that, the only one that explains the
-    case shown: somebody with two mistakes at once is helped with the first. A ghost that fails where the learner
-    passes is somebody else's mistake.
+    One ghost that explains all red cases, or two that do so together; failing that, of those that explain the case
+    shown, the one that explains clearly most: somebody with two mistakes at once is helped with the first. A ghost
+    that fails where the learner passes is somebody else's mistake.
     """
     hits = {}
     for ghost in haunts(id.split(".")[0]):
@@ -210,8 +210,9 @@ def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> t
         for second, others in hits.items():
             if all(x or y for x, y in zip(explains, others)):
                 return [first, second], True
-    here = [ghost for ghost, explains in hits.items() if explains[0]]
-    return (here, False) if len(here) == 1 else ([], False)
+    here = sorted(((sum(explains), g.name, g) for g, explains in hits.items() if explains[0]), reverse=True)
+    clear = here and (len(here) == 1 or here[0][0] > here[1][0])
+    return ([here[0][2]] if clear else []), False
 
 
 def slips(id: str, answer: Any, rel: float) -> list[Ghost]:

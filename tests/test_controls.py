@@ -3,8 +3,6 @@
 A threshold that nothing fails is no assertion. 16 tokens are enough for the slow ones.
 """
 
-import importlib.util
-
 import pytest
 import torch
 
@@ -13,17 +11,9 @@ from dojo.cost import count
 from dojo.models import load, matrices
 from dojo.mount import mount, unmount
 from dojo.roofline import Sweep, judge
+from tests.controls import checkpoint_of, copying
 
 TOKENS = 16
-
-
-def checkpoint_of(level):
-    """The module of a level's checkpoint tests, for its thresholds and prompts."""
-    [path] = (catalog.ROOT / "levels" / level / "checkpoint").glob("test_*.py")
-    spec = importlib.util.spec_from_file_location(f"checkpoint_{level}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +29,6 @@ def level00():
 def token_by_token(x, weight):
     """Every weight is read once per token, as in a loop over positions."""
     return torch.stack([row @ weight.T for row in x[0]]).unsqueeze(0)
-
-
-def copying(x, weight):
-    """A transposed copy of every weight at every call."""
-    return x @ weight.T.contiguous()
 
 
 def prefill(transformer, ids, **seams):

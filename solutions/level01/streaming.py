@@ -1,0 +1,76 @@
+"""From tokens to what a user may see: whole characters, and no part of a stop string."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+
+class StopStrings:
+    """Cuts a stream of text before the first stop string in it, however the text is cut into pieces.
+
+    feed(piece)  returns the text that may be shown now; "" once stopped
+    stopped      True as soon as a stop string is complete
+    flush()      at the end of the stream: what was held back and turned out to be innocent; "" once stopped
+
+    Shown is all text before the stop string that is complete first; of two that end together, the one that begins
+    earlier. Held back is the longest tail that is a beginning of some stop string, and no more.
+    Example: stops ["END"]: feed("aE") -> "a", feed("Nx") -> "ENx"; feed("EN") -> "", feed("D!") -> "", stopped.
+    ValueError: an empty stop string.
+
+    ●●● · about 14 lines
+    """
+
+    def __init__(self, stops: Sequence[str]):
+        self.stops = [stops] if isinstance(stops, str) else list(stops)
+        if "" in self.stops:
+            raise ValueError("a stop string is not empty: an empty one would end every answer before it begins")
+        self.stopped = False
+        self.held = ""  # text that may be the beginning of a stop string
+
+    def feed(self, piece: str) -> str:
+        # solution:begin look for a whole stop string first, then for the beginning of one
+        if self.stopped:
+            return ""
+        text = self.held + piece
+        # (end, start) of each: the first to be complete, and of two that end together the longer one
+        found = [(text.find(stop) + len(stop), text.find(stop)) for stop in self.stops if stop in text]
+        if found:
+            self.stopped, self.held = True, ""
+            return text[: min(found)[1]]
+        # subtle: the longest tail that some stop string begins with; a shorter one would let part of it out
+        longest = max(map(len, self.stops), default=1) - 1
+        sizes = (n for n in range(min(longest, len(text)), 0, -1) if self._begins_a_stop(text[-n:]))
+        hold = next(sizes, 0)
+        shown, self.held = text[: len(text) - hold], text[len(text) - hold :]
+        return shown
+        # solution:end
+
+    def _begins_a_stop(self, tail: str) -> bool:
+        return any(stop.startswith(tail) for stop in self.stops)
+
+    def flush(self) -> str:
+        # solution:begin nothing more will come: was the tail a stop string?
+        shown, self.held = self.held, ""
+        return shown
+        # solution:end
+
+
+def utf8_pieces(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of a stream of bytes, as early as possible, without ever splitting a character.
+
+    A character that is incomplete at the end of a chunk is held until its last byte has come. Bytes that can't
+    become UTF-8 any more give U+FFFD with the next byte at the latest; an incomplete character at the end of the
+    stream gives one too. How many U+FFFD, as bytes.decode("utf-8", "replace").
+    Never yields "". One yield for a chunk, and at most one after the last.
+    Example: [b"a\\xe2", b"\\x82", b"\\xacb"] -> "a", "€b".
+
+    ●● · about 8 lines
+    """
+    # solution:begin what does an incremental decoder keep, and when does it give up?
+    from codecs import getincrementaldecoder
+
+    decoder = getincrementaldecoder("utf-8")(errors="replace")
+    for chunk in chunks:
+        if text := decoder.decode(chunk):
+            yield text
+    if text := decoder.decode(b"", final=True):
+        yield text
+    # solution:end
