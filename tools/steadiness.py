@@ -1,6 +1,6 @@
-"""How often does the clock err? Many verdicts of the roofline assertion and its negative control, under load.
+"""How often does the clock err? Many verdicts of a level's roofline assertion and its negative control, under load.
 
-    .venv/bin/python tools/steadiness.py [--verdicts 50] [--busy 2]
+    .venv/bin/python tools/steadiness.py level01 [--verdicts 50] [--busy 2]
 
 Prints the states and the range of the fractions. The repository's tests run each of them once; this is for whoever
 changes a threshold, or the clock.
@@ -15,7 +15,34 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
+
+
+def level00():
+    """(threshold, the assertion, its negative control), the last two as (target, reference)."""
+    import level00.transformer as transformer
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_controls import TOKENS, checkpoint_of, prefill, token_by_token
+
+    checkpoint, weights = checkpoint_of("level00"), matrices(load()[1])
+    ids = checkpoint.prompt()
+    right = prefill(transformer, ids), Sweep(weights, checkpoint.PROMPT_TOKENS)
+    return (
+        checkpoint.NEED,
+        right,
+        (prefill(transformer, ids[:, :TOKENS], linear=token_by_token), Sweep(weights, TOKENS)),
+    )
+
+
+def level01():
+    """As level00."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level01_controls import cached_step, checkpoint_of, uncached_step
+
+    checkpoint, sweep = checkpoint_of("level01"), Sweep(matrices(load()[1]), 1)
+    return checkpoint.NEED, (cached_step(checkpoint), sweep), (uncached_step(checkpoint), sweep)
 
 
 def spin() -> None:
@@ -24,37 +51,30 @@ def spin() -> None:
 
 
 def main() -> None:
+    levels = {f.__name__: f for f in (level00, level01)}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("level", choices=levels)
     parser.add_argument("--verdicts", type=int, default=50, help="of each kind, in one warm process")
     parser.add_argument("--busy", type=int, default=2, help="processes that keep the cores busy meanwhile")
     options = parser.parse_args()
     from dojo.mount import mount, one_thread
 
     one_thread()
-    mount("level00", ROOT / "solutions" / "level00")
-    from test_controls import TOKENS, checkpoint_of, load, matrices, prefill, token_by_token
+    for level in levels:
+        mount(level, ROOT / "solutions" / level)
+    from dojo.roofline import judge
 
-    import level00.transformer as transformer
-    from dojo.roofline import Sweep, judge
-
-    checkpoint, weights = checkpoint_of("level00"), matrices(load()[1])
-    ids, need = checkpoint.prompt(), checkpoint.NEED
-    kinds = {
-        "the assertion": (prefill(transformer, ids), Sweep(weights, checkpoint.PROMPT_TOKENS)),
-        "its negative control": (prefill(transformer, ids[:, :TOKENS], linear=token_by_token), Sweep(weights, TOKENS)),
-    }
-    busy = [multiprocessing.Process(target=spin, daemon=True) for _ in range(options.busy)]
-    for process in busy:
+    need, right, wrong = levels[options.level]()
+    for process in [multiprocessing.Process(target=spin, daemon=True) for _ in range(options.busy)]:
         process.start()
-    for name, (target, reference) in kinds.items():
-        start, verdicts = time.time(), []
-        for _ in range(options.verdicts):
-            verdicts.append(judge(target, reference, need=need))
+    for name, (target, reference) in {"the assertion": right, "its negative control": wrong}.items():
+        start = time.time()
+        verdicts = [judge(target, reference, need=need) for _ in range(options.verdicts)]
         states, fractions = collections.Counter(v.state for v in verdicts), [v.fraction for v in verdicts]
-        load_now = f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+        load_now = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
         print(
-            f"{name}: {dict(states)}, {min(fractions):.2f} to {max(fractions):.2f} of the sweep (need {need}), "
-            f"{time.time() - start:.0f} s, {load_now}",
+            f"{options.level}, {name}: {dict(states)}, {min(fractions):.2f} to {max(fractions):.2f} of the sweep "
+            f"(need {need}), {time.time() - start:.0f} s{load_now}",
             flush=True,
         )
 
