@@ -61,7 +61,7 @@ class Explainer:
 
     def accuse(self, verdict: report.Verdict, guilty: list[Ghost], wholly: bool) -> None:
         """Say what the ghosts say; where they explain only the case shown, another kata may still be the reason."""
-        verdict.sentences = [ghost.sentence if wholly else f"Here: {ghost.sentence}" for ghost in guilty]
+        verdict.sentences = [ghost.sentence if wholly else f"In the case shown: {ghost.sentence}" for ghost in guilty]
         if guilty and wholly and all(ghost.convention for ghost in guilty):
             verdict.state = "convention"
         needs = [n for n in self.needs[verdict.id] if n in self.verdicts and self.verdicts[n].state != "cleared"]

@@ -69,7 +69,8 @@ def verdict_lines(verdict: Verdict) -> list[Line]:
     lines = [(f"  {verdict.state:<{WIDTH}}{verdict.id:<40} {remark}".rstrip(), style)]
     pad = " " * (WIDTH + 2)
     lines += [(pad + "  " + line, "") for line in verdict.lines]
-    lines += [(pad + line, "bold") for line in verdict.sentences]
+    yours = "Your number, " if ".worksheet." in verdict.id else ""  # a slip's sentence begins with it
+    lines += [(pad + yours + line, "bold") for line in verdict.sentences]
     if verdict.red and verdict.more:
         lines.append((f"{pad}  (and {verdict.more} more red case{'s' * (verdict.more > 1)})", "dim"))
     lines += [(f"{pad}  printed: {line}", "dim") for line in verdict.printed]

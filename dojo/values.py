@@ -276,7 +276,7 @@ def _show(x: Any, depth: int = 0) -> str:
         inner = ", ".join(_show(y, depth + 1) for y in x[:LONGEST]) + (", …" if len(x) > LONGEST else "")
         return f"[{inner}]" if isinstance(x, list) else f"({inner}{',' if len(x) == 1 else ''})"
     if isinstance(x, float):
-        return f"{x:.6g}" if not x.is_integer() or abs(x) >= 1e6 else f"{x:.1f}"
+        return f"{x:.6g}" if not x.is_integer() or abs(x) >= 1e15 else f"{x:.1f}"
     if isinstance(x, int) and x.bit_length() > 10_000:
         return f"an int of {x.bit_length()} bits"  # Python refuses to print it
     return repr(x)

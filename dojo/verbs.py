@@ -93,8 +93,10 @@ def hint(id: str | None) -> None:
 @click.argument("what")
 def reset(what: str) -> None:
     """Put a kata, a module or a level back to its stub; a copy of your file is kept."""
-    for path, text in stubs.fresh(whole(what)):
+    what = whole(what)
+    for path, text in stubs.fresh(what):
         name = path.relative_to(catalog.ROOT).as_posix()
+        name = f"{what} in {name}" if what.count(".") > 1 else name
         if path.is_file() and path.read_bytes() == text.encode():
             click.echo(f"{name} is a stub already")
             continue

@@ -78,7 +78,7 @@ def test_it_prints_a_table_and_leaves_a_picture(lab, tmp_path, capsys):
     for fed, held in ((8, 0), (1, 7)):
         cost = lab.phase_cost(lab.SMALL, fed, held, 4, last_only=False)
         assert f"{8:>8}{fed:>8}{cost['flops'] / 1e6:>12,.1f}{cost['bytes'] / 1e6:>9,.1f}" in printed
-    assert "From 4 tokens of prompt to 8 in all, 30 tokens run without it, 8 with it." in printed
+    assert "From 4 tokens of prompt until 8 have been fed, 30 tokens run without it, 8 with it." in printed
     assert str(tmp_path / "out" / "cache_curve.png") in printed
     assert max(map(len, printed.splitlines()[:-1])) <= 120
 

@@ -278,7 +278,7 @@ def sheet(text: str):
 def test_a_slip_is_named(screen):
     assert block(screen, "level00.worksheet.seconds") == (
         "wrong       level00.worksheet.seconds\n  seconds = 60, which is not right within 1%\n"
-        "60: those are minutes; an hour has 60 of them, each of 60 seconds."
+        "Your number, 60: those are minutes; an hour has 60 of them, each of 60 seconds."
     )
     assert "todo        level00.worksheet                        1 answer to work out in levels/level00/" in screen.text
 

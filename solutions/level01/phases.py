@@ -37,7 +37,8 @@ def phase_cost(
     bytes_per_element  of weights and cache alike: 2 in bfloat16
     last_only          the vocabulary projection of the last token alone, as generation needs; else of all q_len
 
-    FLOPs: two per weight of the layers and token, two per weight of the head and projected token, and
+    FLOPs: per token two for each weight of the attention and MLP matrices, two per weight of the head and projected
+    token (norms are left out), and
     4 · n_heads · head_dim per layer for each pair of a query and a key that it may see (causal: cached_len, itself, and
     those of the q_len before it). Bytes: every weight read once, however many tokens share it (of an untied embedding
     only q_len rows), the cached keys and values read, the new ones written. Activations are left out.

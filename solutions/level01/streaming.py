@@ -56,9 +56,9 @@ class StopStrings:
 def utf8_pieces(chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the text of a stream of bytes, as early as possible, without ever splitting a character.
 
-    A character that is incomplete at the end of a chunk is held until its last byte has come. Bytes that can't
-    become UTF-8 any more give U+FFFD with the next byte at the latest; an incomplete character at the end of the
-    stream gives one too. How many U+FFFD, as bytes.decode("utf-8", "replace").
+    A character that is incomplete at the end of a chunk is held until its last byte has come. A byte that can't
+    become UTF-8 any more gives U+FFFD at once (behind ED, a byte A0..BF may wait for one more); an incomplete
+    character at the end of the stream gives one too. How many U+FFFD: as bytes.decode("utf-8", "replace").
     Never yields "". One yield for a chunk, and at most one after the last.
     Example: [b"a\\xe2", b"\\x82", b"\\xacb"] -> "a", "€b".
 

@@ -130,9 +130,8 @@ def report(steps: list[Step], bandwidth: float, arithmetic: float, idle: float) 
     runs = naive_token_count(first.length, new), cached_token_count(first.length, new)
     print(f"\nThe cache makes a step {saved} times faster, and not {last.length:,} times at {last.length:,} tokens:")
     print("without it the weights are read once as well, for all tokens of the pass.")
-    print(
-        f"From {first.length:,} tokens of prompt to {last.length:,} in all, {runs[0]:,} tokens run without it, ", end=""
-    )
+    print(f"From {first.length:,} tokens of prompt until {last.length:,} have been fed, ", end="")
+    print(f"{runs[0]:,} tokens run without it, ", end="")
     print(f"{runs[1]:,} with it.")
     print("\nWhere the rest of the time goes")
     for step in (last, cached[-1]):
