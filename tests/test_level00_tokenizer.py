@@ -69,11 +69,6 @@ def oracle(data):
     return lambda text: rust.encode(text, add_special_tokens=False).ids
 
 
-def test_the_learners_copy_is_the_same_file():
-    one, other = (ROOT / folder / "level00/tokenizer.py" for folder in ("levels", "solutions"))
-    assert one.read_bytes() == other.read_bytes()
-
-
 def test_random_texts_get_the_ids_of_the_tokenizers_library(tokenizer, oracle):
     rng = random.Random(0)
     for _ in range(20000):
