@@ -7,7 +7,6 @@ each right one must pass; each unfilled kata must be red in every test.
 import contextlib
 import gc
 import importlib.util
-import multiprocessing
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from queue import Empty, Queue
 
 from . import catalog, stubs
-from .ghosts import BadGhost, Ghost, apply, explained, haunts, summon
+from .ghosts import BadGhost, Ghost, Servant, apply, explained, haunts, summon
 from .mount import mount_all, one_thread, plan, unmount
 from .outcome import Outcome
 from .progress import Progress
@@ -84,7 +83,6 @@ def trials(level: str, file: str = "") -> list[Trial]:
 class Here:
     """Names ghosts in this process, with an alarm instead of a kill."""
 
-    def start(self) -> None: ...
     def stop(self) -> None: ...
 
     def ask(self, ghost: Ghost, cases: list[bytes]) -> list[bool]:
@@ -257,33 +255,18 @@ def gauntlet(level: str, file: str = "", workers: int | None = None) -> Iterator
 
 def _serve(waiting: Queue, done: Queue) -> None:
     """One thread, one worker process; a worker that dies or hangs has killed its program, without a name."""
-    context = multiprocessing.get_context("spawn")
-    process = channel = None
+    servant = Servant(_worker, PATIENCE, PATIENCE)
     while True:
         try:
             trial = waiting.get_nowait()
         except Empty:
             break
-        if process is None or not process.is_alive():
-            channel, theirs = context.Pipe()
-            process = context.Process(target=_worker, args=(theirs,), daemon=True)
-            process.start()
-        channel.send(trial)
-        try:
-            if not channel.poll(PATIENCE):
-                raise EOFError
-            done.put(channel.recv())
-        except (EOFError, OSError):
-            process.kill()
-            process.join()
-            verdict = "REJECTED" if trial.kind != "ghost" else "killed"
-            done.put(
-                Result(
-                    trial,
-                    bool(trial.file) and trial.kind == "ghost",
-                    f"{verdict} {trial.id} {trial.name} by a hang or crash (unnamed)",
-                )
-            )
-            process = None
-    if process is not None:
-        process.kill()
+        done.put(servant.ask(trial) or lost(trial))
+    servant.stop()
+
+
+def lost(trial: Trial) -> Result:
+    """The result of a program that took its worker with it."""
+    verdict = "killed" if trial.kind == "ghost" else "REJECTED"
+    line = f"{verdict} {trial.id} {trial.name} by a hang or crash (unnamed)"
+    return Result(trial, bool(trial.file) and trial.kind == "ghost", line)

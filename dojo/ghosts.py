@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -114,10 +113,10 @@ def replace_once(source: str, old: str, new: str, kata: catalog.Kata, label: str
     return source[: hits[0]] + new + source[hits[0] + len(old) :]
 
 
-def summon(ghost: Ghost, folder: Path | None = None) -> None:
+def summon(ghost: Ghost) -> None:
     """Mount the ghost's level with the ghost in its kata's place."""
     level, module = ghost.id.split(".")[:2]
-    folder = folder or catalog.ROOT / "solutions" / level
+    folder = catalog.ROOT / "solutions" / level
     source = (folder / f"{module}.py").read_text(encoding="utf-8")
     mount(level, folder, {module: apply(ghost, source)})
 
@@ -142,8 +141,45 @@ def explained(ghost: Ghost, cases: list[bytes]) -> list[bool]:
     return hits
 
 
+class Servant:
+    """A warm process that answers orders one at a time; killed, and replaced at the next order, when it hangs.
+
+    serve     called in the process with the channel's end, answers each order with one object
+    patience  seconds for an answer; the first of a new process waits for its imports, up to `first` seconds
+    """
+
+    def __init__(self, serve: Callable, patience: float, first: float):
+        self.serve, self.patience, self.first = serve, patience, first
+        self.process = self.channel = None
+
+    def ask(self, order: Any) -> Any:
+        """The answer, or None when there was none in time or the process died."""
+        patience = self.patience
+        if self.process is None or not self.process.is_alive():
+            context = multiprocessing.get_context("spawn")
+            self.channel, theirs = context.Pipe()
+            self.process = context.Process(target=self.serve, args=(theirs,), daemon=True)
+            self.process.start()
+            theirs.close()  # else a process that has died would be waited for
+            patience = self.first
+        try:
+            self.channel.send(order)
+            if self.channel.poll(patience):
+                return self.channel.recv()
+        except (EOFError, OSError):
+            pass
+        self.stop()
+        return None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
 def _medium(channel) -> None:
-    """The worker's loop: (id, name, cases) in, a list of booleans out."""
+    """A servant's loop: (id, name, cases) in, a list of booleans out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody: the parent decides
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # ghosts may print
     mount_from_environment()
@@ -153,41 +189,15 @@ def _medium(channel) -> None:
         channel.send(explained(ghost, cases))
 
 
-class Medium:
-    """One warm process that tries ghosts on the learner's red cases; killed and replaced when a ghost hangs."""
+class Medium(Servant):
+    """Tries ghosts on the learner's cases."""
 
     def __init__(self):
-        self.process = self.channel = None
-        self.patience = PATIENCE
-
-    def start(self) -> None:
-        """Begin to start the worker, without waiting for it."""
-        if self.process is None or not self.process.is_alive():
-            self.patience = 4 * PATIENCE  # its first answer waits for its imports
-            context = multiprocessing.get_context("spawn")
-            self.channel, theirs = context.Pipe()
-            self.process = context.Process(target=_medium, args=(theirs,), daemon=True)
-            self.process.start()
-            theirs.close()
+        super().__init__(_medium, PATIENCE, 4 * PATIENCE)
 
     def ask(self, ghost: Ghost, cases: list[bytes]) -> list[bool]:
         """Which of the pickled cases does the ghost explain?"""
-        self.start()
-        try:
-            self.channel.send((ghost.id, ghost.name, cases))
-            if self.channel.poll(self.patience):
-                self.patience = PATIENCE
-                return self.channel.recv()
-        except (EOFError, OSError):
-            pass
-        self.stop()
-        return [False] * len(cases)
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.process = None
+        return super().ask((ghost.id, ghost.name, cases)) or [False] * len(cases)
 
 
 def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> tuple[list[Ghost], bool]:
