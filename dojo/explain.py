@@ -23,10 +23,10 @@ class Explainer:
 
     def decide(self, id: str, outcomes: list[Outcome], partial: bool) -> report.Verdict:
         """The verdict on an id. `partial`: only some of its tests ran."""
-        red = [one for one in outcomes if one.red]
+        red = sorted((one for one in outcomes if one.red), key=lambda one: outcome.RANK.index(one.kind))
         verdict = report.Verdict(id, "cleared")
         if red:
-            first = min(red, key=lambda one: outcome.RANK.index(one.kind))
+            first = red[0]  # the one that is shown
             verdict.state, verdict.test, verdict.lines = first.kind, first.test, first.lines
             verdict.more = sum(one.lines != [outcome.STOPPED] for one in red) - 1
             verdict.printed = first.printed
@@ -82,9 +82,7 @@ class Explainer:
 
     def guilty(self, id: str, red: list[Outcome], outcomes: list[Outcome]) -> tuple[list[Ghost], bool]:
         """The ghosts that do what the learner's code does, in the red cases and in the green ones; see suspects."""
-        shown = min(red, key=lambda one: outcome.RANK.index(one.kind))
-        ordered = [shown, *(one for one in red if one is not shown)]
-        cases = [one.case.pickled() if one.case else None for one in ordered]
+        cases = [one.case.pickled() if one.case else None for one in red]
         if not all(cases):
             return [], False
         green = [case.pickled() for one in outcomes for case in one.seen]

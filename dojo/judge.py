@@ -79,7 +79,8 @@ class Judge:
             if not item.get_closest_marker("timeout") and not by_hand:
                 seconds = CHECKPOINT_SECONDS if kata_of(item).endswith("checkpoint") else SECONDS
                 item.add_marker(pytest.mark.timeout(self.job.seconds if self.job else seconds))
-        gc.freeze()  # pytest collects garbage at its end: over all of torch's objects that takes longer than the tests
+        if not self.job:  # whose process has frozen once; again would keep each run's garbage
+            gc.freeze()  # pytest collects at its end: over all of torch's objects that takes longer than the tests
 
     # ---- running
 

@@ -222,7 +222,11 @@ def excerpt(path: Path, names: set[str]) -> list[str]:
                 node.body[0].end_lineno - node.body[0].lineno + 1
             )
     chosen = [line for i, line in enumerate(lines) if line is not None and (not names or i in keep)]
-    return [line for line in chosen if not BEGIN.match(line) and not END.match(line)]
+    return without_fences(chosen)
+
+
+def without_fences(lines: list[str]) -> list[str]:
+    return [line for line in lines if not BEGIN.match(line) and not END.match(line)]
 
 
 def solutions_branch() -> str:
@@ -245,7 +249,7 @@ def solutions_branch() -> str:
         for level in catalog.level_names():
             for module in catalog.modules(level):
                 text = catalog.read(catalog.ROOT / "solutions" / level / f"{module}.py")
-                shown = "\n".join(x for x in lines_of(text) if not BEGIN.match(x) and not END.match(x)) + "\n"
+                shown = "\n".join(without_fences(lines_of(text))) + "\n"
                 blob = git("hash-object", "-w", "--stdin", input=shown)
                 git("update-index", "--add", "--cacheinfo", f"100644,{blob},levels/{level}/{module}.py", **own)
         tree = git("write-tree", **own)
