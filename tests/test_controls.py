@@ -6,12 +6,10 @@ A threshold that nothing fails is no assertion. 16 tokens are enough for the slo
 import pytest
 import torch
 
-from dojo import catalog
 from dojo.cost import count
 from dojo.models import load, matrices
-from dojo.mount import mount, unmount
 from dojo.roofline import Sweep, judge
-from tests.controls import checkpoint_of, copying
+from tests.controls import checkpoint_of, copying, solutions_of
 
 TOKENS = 16
 
@@ -19,11 +17,10 @@ TOKENS = 16
 @pytest.fixture(scope="module")
 def level00():
     """The transformer of level 00's solutions, and its checkpoint."""
-    mount("level00", catalog.ROOT / "solutions" / "level00")
-    import level00.transformer as transformer
+    with solutions_of("level00"):
+        import level00.transformer as transformer
 
-    yield transformer, checkpoint_of("level00")
-    unmount("level00")
+        yield transformer, checkpoint_of("level00")
 
 
 def token_by_token(x, weight):

@@ -3,16 +3,15 @@
 import pytest
 import torch
 
-from dojo import catalog
 from dojo.models import TINY, random_params
-from dojo.mount import mount, resolve, unmount
+from dojo.mount import resolve
+from tests.controls import solutions_of
 
 
 @pytest.fixture(scope="module", autouse=True)
 def level00():
-    mount("level00", catalog.ROOT / "solutions" / "level00")
-    yield
-    unmount("level00")
+    with solutions_of("level00"):
+        yield
 
 
 def ids(*rows):

@@ -2,13 +2,13 @@
 
 import importlib
 import random
-import sys
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import dojo.models
+from tests.controls import solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,18 +35,9 @@ PARTS += ["\x00", "\x04", "\x1d", "\x7f"]
 
 @pytest.fixture(scope="module")
 def level00():
-    """`level00` is the solutions' folder during this file, and whatever it was before it afterwards."""
-    path, before = list(sys.path), {name: sys.modules.pop(name) for name in names_of_level00()}
-    sys.path.insert(0, str(ROOT / "solutions"))
-    yield importlib.import_module("level00.tokenizer")
-    sys.path[:] = path
-    for name in names_of_level00():
-        del sys.modules[name]
-    sys.modules.update(before)
-
-
-def names_of_level00() -> list[str]:
-    return [name for name in sys.modules if name.split(".")[0] == "level00"]
+    """The solutions' tokenizer."""
+    with solutions_of("level00"):
+        yield importlib.import_module("level00.tokenizer")
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,13 @@
 """The training lab of level 00 on a tiny model: it learns, its arithmetic is right, and it says what is wrong."""
 
-import importlib.util
 import math
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+from tests.controls import module_at, solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RHYME = "the cat sat on the mat.\nthe dog sat on the log.\nthe cat saw the dog and the dog saw the cat.\n" * 20
@@ -16,21 +16,9 @@ TINY = ["--layers", "1", "--heads", "2", "--d", "32", "--context", "16", "--batc
 
 @pytest.fixture(scope="module")
 def lab():
-    """The lab's module over the solutions of `level00`; sys.path and `level00` are put back afterwards."""
-    path, before = list(sys.path), {name: sys.modules.pop(name) for name in names_of_level00()}
-    sys.path.insert(0, str(ROOT / "solutions"))
-    spec = importlib.util.spec_from_file_location("lab_level00_train", ROOT / "levels/level00/labs/train.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.path[:] = path
-    for name in names_of_level00():
-        del sys.modules[name]
-    sys.modules.update(before)
-
-
-def names_of_level00() -> list[str]:
-    return [name for name in sys.modules if name.split(".")[0] == "level00"]
+    """The lab's module, over the solutions."""
+    with solutions_of("level00"):
+        yield module_at(ROOT / "levels" / "level00" / "labs" / "train.py")
 
 
 @pytest.fixture(autouse=True)

@@ -6,22 +6,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dojo import catalog
 from dojo.cost import count
 from dojo.models import load, matrices
-from dojo.mount import mount, unmount
 from dojo.roofline import Sweep, judge
-from tests.controls import checkpoint_of, copying
+from tests.controls import checkpoint_of, copying, solutions_of
 
 
 @pytest.fixture(scope="module")
 def checkpoint():
     """The checkpoint's module, over the solutions."""
-    for level in ("level00", "level01"):
-        mount(level, catalog.ROOT / "solutions" / level)
-    yield checkpoint_of("level01")
-    for level in ("level00", "level01"):
-        unmount(level)
+    with solutions_of("level00", "level01"):
+        yield checkpoint_of("level01")
 
 
 @pytest.fixture(scope="module")

@@ -1,27 +1,18 @@
 """The cache lab of level 01 at tiny lengths: it runs the right tokens, draws, and says what is wrong. No seconds."""
 
-import importlib.util
-
 import pytest
 import torch
 
 from dojo import catalog
 from dojo.models import TINY, random_params
-from dojo.mount import mount, unmount
+from tests.controls import module_at, solutions_of
 
 
 @pytest.fixture(scope="module")
 def lab():
     """The lab's module, over the solutions."""
-    for level in ("level00", "level01"):
-        mount(level, catalog.ROOT / "solutions" / level)
-    path = catalog.ROOT / "levels" / "level01" / "labs" / "cache_curve.py"
-    spec = importlib.util.spec_from_file_location("lab_level01_cache_curve", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    for level in ("level00", "level01"):
-        unmount(level)
+    with solutions_of("level00", "level01"):
+        yield module_at(catalog.ROOT / "levels" / "level01" / "labs" / "cache_curve.py")
 
 
 @pytest.mark.parametrize("length", [2, 16, 32])
