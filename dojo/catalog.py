@@ -14,7 +14,6 @@ from pathlib import Path
 
 ROOT = Path(os.environ.get("DOJO_ROOT") or Path(__file__).parent.parent).resolve()
 METADATA = re.compile(r"(●{1,3}) · about (\d+) lines?((?: · (?:needs \S+(?:, \S+)*|part of \S+|trivial))*)")
-TEACHERS = {"ghosts", "alternatives"}  # files of a solution folder that are no modules of the level
 POINTS = {"katas": 1000, "worksheet": 400, "checkpoint": 800}
 
 
@@ -137,7 +136,7 @@ def katas(level: str) -> tuple[Kata, ...]:
 
 def modules(level: str) -> list[str]:
     """Names of the level's modules, given ones and the worksheet included."""
-    return sorted(p.stem for p in (ROOT / "solutions" / level).glob("*.py") if p.stem not in TEACHERS)
+    return sorted(p.stem for p in (ROOT / "solutions" / level).glob("*.py"))
 
 
 @cache

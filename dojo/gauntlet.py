@@ -73,7 +73,7 @@ def trials(level: str, file: str = "") -> list[Trial]:
             for name in named
         ]
     found = [Trial(level, "ghost", g.id, g.name) for g in haunts(level)]
-    found += [Trial(level, "alternative", g.id, g.name) for g in haunts(level, "alternatives.py")]
+    found += [Trial(level, "alternative", g.id, g.name) for g in haunts(level, "alternatives")]
     return [*found, Trial(level, "stub", level, "unfilled")]
 
 
@@ -197,7 +197,7 @@ def judge(trial: Trial) -> Result:
 def find(trial: Trial) -> Ghost:
     if trial.file:
         return foreign(trial.level, trial.id, trial.name, outsiders(trial.file)[trial.kind][trial.id][trial.name])
-    source = haunts(trial.level, "alternatives.py" if trial.kind == "alternative" else "ghosts.py")
+    source = haunts(trial.level, f"{trial.kind}s")
     return next(g for g in source if (g.id, g.name) == (trial.id, trial.name))
 
 

@@ -1,6 +1,6 @@
 """Known-wrong programs, and which of them gives what the learner gave.
 
-A level's `ghosts.py` calls `ghost(...)` and `slip(...)`, which are given to it when it is read.
+Each file in a level's `ghosts/` calls `ghost(...)` and `slip(...)`, which are given to it when it is read.
 """
 
 import ast
@@ -38,9 +38,9 @@ class BadGhost(ValueError):
 
 
 @cache
-def haunts(level: str, file: str = "ghosts.py") -> tuple[Ghost, ...]:
-    """The ghosts (or, from alternatives.py, the right programs written another way) of a level."""
-    path, found = catalog.ROOT / "solutions" / level / file, []
+def haunts(level: str, kind: str = "ghosts") -> tuple[Ghost, ...]:
+    """The ghosts of a level, or its alternatives: right programs written another way. A file for each module."""
+    found = []
 
     def ghost(id, name, sentence="", change=(), program=None, part="", convention=False):
         pairs = (change,) if change and isinstance(change[0], str) else tuple(change)
@@ -49,13 +49,13 @@ def haunts(level: str, file: str = "ghosts.py") -> tuple[Ghost, ...]:
     def slip(id, name, sentence, value):
         found.append(Ghost(id, name, sentence, value=value))
 
-    if path.is_file():
+    for path in sorted((catalog.ROOT / "solutions" / level / kind).glob("*.py")):
         source = path.read_text(encoding="utf-8")
         given = {
             "ghost": ghost,
             "slip": slip,
             "alternative": ghost,
-            "__name__": f"{level}_{path.stem}",
+            "__name__": f"{level}_{kind}_{path.stem}",
             "__file__": str(path),
         }
         exec(compile(source, str(path), "exec"), given)

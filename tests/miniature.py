@@ -34,8 +34,7 @@ class Miniature:
         self.root = root
         shutil.copytree(MINI, root, dirs_exist_ok=True)
         for path in sorted(root.glob("solutions/*/*.py")):
-            if path.stem not in ("ghosts", "alternatives"):
-                self.write(f"levels/{path.parent.name}/{path.name}", unfilled(path))
+            self.write(f"levels/{path.parent.name}/{path.name}", unfilled(path))
 
     def write(self, name: str, text: str | bytes) -> None:
         path = self.root / name
@@ -47,8 +46,7 @@ class Miniature:
         for module in modules:
             level, _, name = module.partition(".")
             for path in self.root.glob(f"solutions/{level}/{name or '*'}.py"):
-                if path.stem not in ("ghosts", "alternatives"):
-                    self.write(f"levels/{level}/{path.name}", path.read_bytes())
+                self.write(f"levels/{level}/{path.name}", path.read_bytes())
 
     def change(self, module: str, *pairs: tuple[str, str]) -> None:
         """Solve a module, then replace texts in it."""

@@ -64,8 +64,8 @@ def given(): ...
 FILES = {
     "solutions/level00/parts.py": PARTS,
     "solutions/level00/given.py": "X = 1\n",
-    "solutions/level00/ghosts.py": "ghost()\n",
-    "solutions/level00/alternatives.py": "",
+    "solutions/level00/ghosts/parts.py": "ghost()\n",
+    "solutions/level00/alternatives/parts.py": "",
     "solutions/level00/worksheet.py": '"""Two."""\nfrom math import pi\na_number = 2 * pi\nother = 3\n',
     "levels/level00/README.md": "# Level 00 · Parts of things\n`level00.parts.large`\n\n## Clyde · code lab\n"
     "| `level00.parts.Pool` |\n| `level00.parts.Pool.take` |\n| `level00.parts.large` |\n",

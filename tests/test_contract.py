@@ -80,7 +80,7 @@ def test_every_kata_has_tests_hints_and_three_ghosts(level):
         assert tests.get(kata.id), f"{kata.id} has no test"
         assert len(report.hints(kata.id)) >= 2, f"{kata.id} has no staged hints"
         assert haunted[kata.id] >= (0 if kata.trivial else 3), f"{kata.id} has {haunted[kata.id]} ghosts"
-        assert any(g.id == kata.id for g in ghosts.haunts(level, "alternatives.py")), f"{kata.id} has no alternative"
+        assert any(g.id == kata.id for g in ghosts.haunts(level, "alternatives")), f"{kata.id} has no alternative"
 
 
 @LEVELS
@@ -95,7 +95,7 @@ def test_every_answer_has_a_test_and_two_slips(level):
 def test_what_tests_and_ghosts_name_exists(level):
     known = set(catalog.ids(level))
     assert set(catalog.tests(level)) <= known
-    assert {g.id for file in ("ghosts.py", "alternatives.py") for g in ghosts.haunts(level, file)} <= known
+    assert {g.id for file in ("ghosts", "alternatives") for g in ghosts.haunts(level, file)} <= known
     hinted = re.findall(r"^## (\S+)$", (catalog.ROOT / "solutions" / level / "hints.md").read_text("utf-8"), flags=re.M)
     assert hinted == [k.id for k in catalog.katas(level)]
 
@@ -104,7 +104,7 @@ def test_what_tests_and_ghosts_name_exists(level):
 def test_every_ghost_can_be_made_and_says_something(level):
     """A ghost that no longer fits its solution is found here, by name, and is not killed for a wrong reason."""
     folder = catalog.ROOT / "solutions" / level
-    found = [*ghosts.haunts(level), *ghosts.haunts(level, "alternatives.py")]
+    found = [*ghosts.haunts(level), *ghosts.haunts(level, "alternatives")]
     assert len({(g.id, g.name) for g in found}) == len(found), "two programs of a kata share a name"
     for ghost in found:
         ghosts.apply(ghost, (folder / f"{ghost.id.split('.')[1]}.py").read_text(encoding="utf-8"))

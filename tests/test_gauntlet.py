@@ -14,4 +14,4 @@ def test_nobody_fools_the_tests(level):
     assert not wrong, "\n".join(wrong)
     kinds = {result.trial.kind for result in results}
     assert kinds == {"ghost", "alternative", "stub"}
-    assert len(results) == len(ghosts.haunts(level)) + len(ghosts.haunts(level, "alternatives.py")) + 1
+    assert len(results) == len(ghosts.haunts(level)) + len(ghosts.haunts(level, "alternatives")) + 1

@@ -29,8 +29,8 @@ ALTERNATIVES = 'alternative("level00.sums.total", "wrong", change=("sum(numbers)
 
 @screen(
     then(
-        written("solutions/level00/ghosts.py", GHOSTS),
-        written("solutions/level00/alternatives.py", ALTERNATIVES),
+        written("solutions/level00/ghosts/sums.py", GHOSTS),
+        written("solutions/level00/alternatives/sums.py", ALTERNATIVES),
     ),
     *GAUNTLET,
 )

@@ -96,7 +96,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "ROOT", tmp_path)
     for tree in ("levels", "solutions"):
         (tmp_path / tree / "level00").mkdir(parents=True)
-    for name, text in {"sums.py": SUMS, "worksheet.py": WORKSHEET, "ghosts.py": "ghost()"}.items():
+    for name, text in {"sums.py": SUMS, "worksheet.py": WORKSHEET}.items():
         (tmp_path / "solutions/level00" / name).write_text(text, encoding="utf-8")
     catalog.katas.cache_clear()
     stubs.write("level00", tmp_path / "levels/level00")

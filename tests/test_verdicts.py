@@ -242,8 +242,8 @@ FOREVER = 'ghost("level00.sums.total", "forever", "You wait.", change=("return s
 
 
 def add_a_ghost_that_hangs(project):
-    path = project.root / "solutions/level00/ghosts.py"
-    project.write("solutions/level00/ghosts.py", FOREVER + path.read_text(encoding="utf-8"))
+    path = project.root / "solutions/level00/ghosts/sums.py"
+    project.write("solutions/level00/ghosts/sums.py", FOREVER + path.read_text(encoding="utf-8"))
 
 
 @screen(then(FIRST_ONLY, add_a_ghost_that_hangs), *LEVEL, KATA_PATIENCE="0.5")
