@@ -79,13 +79,15 @@ def definitions(tree: ast.AST, prefix: str = ""):
 
 
 def metadata(node: ast.AST) -> tuple[int, int, dict[str, str]] | None:
-    """(dots, lines, extras) from the last line of a docstring, or None: extras are `needs …`, `part of …`, `trivial`.
+    """(dots, lines, extras) from the end of a docstring, or None: extras are `needs …`, `part of …`, `trivial`.
 
-    ValueError: the line begins with a dot and is not metadata. A typo must not make a kata disappear.
+    It begins on a line of its own with a dot, and may be wrapped. ValueError: what begins so is not metadata. A typo
+    must not make a kata disappear.
     """
-    last = (ast.get_docstring(node) or "").rpartition("\n")[2].strip()
-    if not last.startswith("●"):
+    before, dot, rest = f"\n{ast.get_docstring(node) or ''}".partition("\n●")
+    if not dot:
         return None
+    last = " ".join(f"●{rest}".split())
     found = METADATA.fullmatch(last)
     if not found:
         raise ValueError(
