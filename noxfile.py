@@ -26,6 +26,7 @@ VERBS = {
     "doctor": "what is installed, and the fix for what is not",
     "gauntlet": "known-wrong programs against a level's tests: nox -s gauntlet -- level00",
     "stubs": "write the stubs from the solutions; --check only compares",
+    "chat": "talk to the model, on your code where a level is cleared",
     "lab": "scripts that measure and plot: nox -s lab -- level00",
     "quiz": "a level's questions, one at a time: nox -s quiz -- level00",
     "solutions_branch": "a local git branch with every stub solved",

@@ -62,10 +62,11 @@ class Progress:
 
     def _read(self) -> dict:
         """The file's content; an empty record, with a note, where there is none that can be used."""
-        empty = {"version": VERSION, "cleared": {}, "hints": {}}
+        empty = {"version": VERSION, "cleared": {}, "hints": {}, "quiz": {}}
         try:
             data = json.loads(self.path.read_text(encoding="utf-8"))
-            if not all(isinstance(data[key], dict) for key in ("cleared", "hints")):
+            sections = data["cleared"], data["hints"], data.setdefault("quiz", {})  # older records have no quiz
+            if not all(isinstance(section, dict) for section in sections):
                 raise TypeError
         except FileNotFoundError:
             return empty
@@ -150,6 +151,15 @@ class Progress:
         self.mine["hints", id] = shown
         self.save()
         return shown
+
+    def grade(self, level: str, question: str, right: bool) -> None:
+        """Note how somebody has graded their own answer."""
+        self.mine["quiz", f"{level}: {question}"] = right
+        self.save()
+
+    def had(self, level: str, question: str) -> bool:
+        """Was the last answer to this question right?"""
+        return self.data["quiz"].get(f"{level}: {question}") is True
 
     def score(self, level: str) -> int:
         """Points of a level; what was edited since it was cleared keeps them."""

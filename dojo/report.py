@@ -186,6 +186,14 @@ def maze(progress: Progress) -> list[Line]:
     return lines
 
 
+def questions(level: str) -> list[tuple[str, str]]:
+    """(question, answer) of a level's checkpoint, from `## 1. …?` in its answers.md."""
+    path = catalog.ROOT / "solutions" / level / "answers.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    sections = [section.partition("\n") for section in f"\n{text}".split("\n## ")[1:]]
+    return [(re.sub(r"^\d+\. ", "", question), answer.strip()) for question, _, answer in sections]
+
+
 def hints(id: str) -> list[str]:
     """The staged hints of a kata, from the solutions' hints.md."""
     level = id.split(".")[0]

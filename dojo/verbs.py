@@ -3,25 +3,25 @@
 import importlib.util
 import os
 import sys
-from pathlib import Path
 
 import click
 
 from . import catalog, report, stubs
 from .catalog import UnknownId
+from .models import ModelMissing
 from .progress import Progress
 
 COLOURS = {"good": {"fg": "green"}, "bad": {"fg": "red"}, "warn": {"fg": "yellow"}, "bold": {"bold": True}}
 COLOURS |= {"dim": {"dim": True}, "": {}}
 
 
-def say(lines, wrap: bool = True) -> None:
+def say(lines, wrap: bool = True, err: bool = False) -> None:
     """Print report lines: in colour on a terminal unless NO_COLOR is set, in ASCII where nothing else can be shown."""
     plain = not report.printable(getattr(sys.stdout, "encoding", None) or "ascii")
     colour = None if "NO_COLOR" not in os.environ else False
     for text, style in lines:
         text = report.plain(text) if plain else text
-        click.secho(report.wrapped(text) if wrap else text, color=colour, **COLOURS[style])
+        click.secho(report.wrapped(text) if wrap else text, color=colour, err=err, **COLOURS[style])
 
 
 class Verbs(click.Group):
@@ -31,7 +31,7 @@ class Verbs(click.Group):
             raise click.ClickException(f"there are no levels in {catalog.ROOT}: clone the project again beside it")
         try:
             return super().invoke(context)
-        except (UnknownId, ValueError) as error:
+        except (UnknownId, ValueError, ModelMissing) as error:
             raise click.ClickException(str(error)) from error
         except FileNotFoundError as error:
             raise click.ClickException(f"{error.filename} is missing: `git status` shows what else is") from error
@@ -213,20 +213,54 @@ def lab(level: str, name: str | None, arguments: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("level")
-def quiz(level: str) -> None:
-    """Ask a level's checkpoint questions, one at a time; the answer comes after Enter."""
-    level = catalog.level_name(level)
-    path = Path(catalog.ROOT, "solutions", level, "answers.md")
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    right = asked = 0
-    for section in f"\n{text}".split("\n## ")[1:]:
-        question, _, answer = section.partition("\n")
-        click.echo(f"\n{click.wrap_text(question, 96)}")
+@click.option("--again", is_flag=True, help="all questions, not only those that you have not had yet")
+def quiz(level: str, again: bool) -> None:
+    """Ask a level's checkpoint questions, one at a time; the answer comes after Enter, and you grade yourself."""
+    level, progress = catalog.level_name(level), Progress()
+    questions = report.questions(level)
+    if not questions:
+        raise click.ClickException(f"{level} has no questions: see the other levels")
+    for number, (question, answer) in enumerate(questions, 1):
+        if progress.had(level, question) and not again:
+            continue
+        click.echo(f"\n{click.wrap_text(f'{number}. {question}', 96, '', '   ')}")
         try:
             if click.prompt("  Enter shows the answer, q ends", default="", show_default=False).strip() == "q":
                 break
-            click.echo(f"\n{click.wrap_text(answer.strip(), 96, '  ', '  ', preserve_paragraphs=True)}\n")
-            right, asked = right + click.confirm("  Did you have it?", default=True), asked + 1
+            click.echo(f"\n{click.wrap_text(answer, 96, '  ', '  ', preserve_paragraphs=True)}\n")
+            progress.grade(level, question, click.confirm("  Did you have it?", default=True))
         except click.Abort:  # Ctrl-C, or the end of the input
             break
-    click.echo(f"\nYou had {right} of {asked}." if text else f"{level} has no questions: see the other levels")
+    had = sum(progress.had(level, question) for question, _ in questions)
+    more = "--again asks them once more" if had == len(questions) else "the others come next time"
+    click.echo(f"\nYou have {had} of {len(questions)}; {more}.")
+    say([(f"  note: {note}", "warn") for note in progress.notes])
+
+
+PART, COUNT = click.FloatRange(0, 1), click.IntRange(0)
+CHOSEN = {"temperature": (click.FloatRange(0), 0.2), "top-k": (COUNT, 0), "min-p": (PART, 0.0)}
+CHOSEN |= {"top-p": (click.FloatRange(0, 1, min_open=True), 0.9), "max-tokens": (COUNT, 256), "room": (COUNT, 2048)}
+CHOSEN |= {"repetition-penalty": (click.FloatRange(0, min_open=True), 1.1), "seed": (int, None)}
+CHOSEN |= {"presence-penalty": (float, 0.0), "frequency-penalty": (float, 0.0)}
+
+
+def settings(command):
+    """The options that say how tokens are chosen: a conversation takes them by these names."""
+    command = click.option("--stop", multiple=True, help="ends an answer before this text; may be given again")(command)
+    for name, (kind, default) in reversed(CHOSEN.items()):
+        command = click.option(f"--{name}", type=kind, default=default, show_default=True)(command)
+    return command
+
+
+@main.command()
+@click.option("--once", metavar="TEXT", help="answer this one text on stdout, and what is said about it on stderr")
+@click.option("--impl", type=click.Choice(["levels", "solutions"]), default="levels", help="whose code talks")
+@settings
+def chat(once: str | None, impl: str, **chosen) -> None:
+    """Talk to the model, on the levels that you have cleared and on the solutions of the others."""
+    from . import chat as conversation
+
+    if once is None:
+        conversation.talk(impl, chosen, say)
+    else:
+        say(((line, "dim") for line in conversation.once(once, impl, chosen)), err=True)

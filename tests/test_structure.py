@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEAVES = ["values", "cost", "roofline", "models", "hardware"]
 # each module imports only from those before it
 ORDER = [*LEAVES, "catalog", "progress", "stubs", "mount", "ghosts", "expect", "report"]
-ORDER += ["outcome", "explain", "judge", "plugin", "gauntlet", "doctor", "verbs", "__main__", "__init__"]
+ORDER += ["outcome", "explain", "judge", "plugin", "gauntlet", "doctor", "chat", "verbs", "__main__", "__init__"]
 WITH_PYTEST = {"outcome", "judge", "plugin", "gauntlet"}
 DOJO = sorted((ROOT / "dojo").glob("*.py"))
 MODULES = pytest.mark.parametrize("path", DOJO, ids=lambda path: path.stem)

@@ -169,20 +169,27 @@ def test_a_lab_gets_its_arguments(screen):
     assert screen.text == "level00 lab show, on the solution, until level00 is cleared\nshown ['--steps', '3']\n"
 
 
-@screen(untouched, "dojo", "quiz", "level00", input="\ny\n\nn\n")
-def test_a_quiz(screen):
-    assert "1. Why does a mean of nothing not exist?" in screen.text and "  First in, first out.\n" in screen.text
-    assert screen.code == 0 and screen.text.endswith("\nYou had 1 of 2.\n")
+def test_a_quiz_is_kept(project):
+    """What somebody had is not asked again; a question is known by its text, so others may come before it."""
+    first = project.run("dojo", "quiz", "level00", input="\ny\n\nn\n")
+    assert "1. Why does a mean of nothing not exist?" in first.text and "  First in, first out.\n" in first.text
+    assert first.code == 0 and first.text.endswith("\nYou have 1 of 2; the others come next time.\n")
+    second = project.run("dojo", "quiz", "level00", input="\ny\n")
+    assert "mean of nothing" not in second.text and "2. " in second.text
+    assert second.text.endswith("\nYou have 2 of 2; --again asks them once more.\n")
+    again = project.run("dojo", "quiz", "level00", "--again", input="\nn\n\ny\n")
+    assert again.text.endswith("\nYou have 1 of 2; the others come next time.\n")
 
 
 @screen(untouched, "dojo", "quiz", "level00", input="\n")
 def test_a_quiz_that_ends_early(screen):
-    assert screen.code == 0 and screen.text.endswith("\nYou had 0 of 0.\n") and not screen.err
+    assert screen.code == 0 and screen.text.endswith("\nYou have 0 of 2; the others come next time.\n")
+    assert not screen.err
 
 
 @screen(untouched, "dojo", "quiz", "level01")
 def test_a_quiz_without_questions(screen):
-    assert screen.text == "level01 has no questions: see the other levels\n"
+    assert screen.code == 1 and screen.err == "Error: level01 has no questions: see the other levels\n"
 
 
 @screen(solved("level00.sums"), "dojo", "stubs", "--check", "level00")
