@@ -4,6 +4,7 @@ The conversation itself is a module `chat` of a level; the last level that has o
 level each part comes from; its Conversation answers in pieces, notes when each token was known, and what it moves.
 """
 
+import contextlib
 import importlib
 import sys
 import traceback
@@ -118,7 +119,9 @@ def talk(impl: str, settings: dict, say) -> None:
 
 
 def heard() -> str | None:
-    """The next line of the reader's, or None at the end. Ctrl-C on an empty line leaves as well."""
+    """The next line of the reader's, or None at the end. Ctrl-C while typing leaves as well."""
+    with contextlib.suppress(ImportError):  # arrow keys and a history, where Python has them
+        import readline  # noqa: F401
     try:
         return input("\n> " if sys.stdin.isatty() else "").strip()
     except (EOFError, KeyboardInterrupt):

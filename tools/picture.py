@@ -1,11 +1,13 @@
-"""Make docs/verdict.svg, the README's picture: a real run of level 00 in a copy, with some katas filled in.
+"""Make the README's pictures from real runs: docs/verdict.svg, level 00 in a copy with some katas filled in, and
+docs/chat.svg, a conversation typed into a terminal (on a quiet machine: it shows the speed).
 
-.venv/bin/python tools/picture.py
+.venv/bin/python tools/picture.py [verdict] [chat]
 """
 
 import ast
 import io
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ from dojo import catalog, ghosts, stubs  # noqa: E402
 
 RIGHT = {"train_bpe", "merge_pair", "apply_merges", "decode", "softmax", "rms_norm", "rope_tables", "apply_rope"}
 WRONG = ("level00.layers.causal_mask", "top_left")
+TYPED = ["My name is Ada. What is a cache, in one sentence?", "What is my name?", "/quit"]
 WIDTH = 112
 
 
@@ -43,8 +46,8 @@ def filled(module: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run() -> str:
-    """What the run prints, with its colours as escape codes."""
+def verdict() -> str:
+    """What the run of a level prints, with its colours as escape codes."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "kata")
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "site", "labs-out"))
@@ -53,20 +56,42 @@ def run() -> str:
         command = [sys.executable, "-m", "pytest", "levels/level00"]
         colours = os.environ | {"PY_COLORS": "1", "COLUMNS": str(WIDTH)}
         done = subprocess.run(command, cwd=copy, env=colours, capture_output=True, text=True, encoding="utf-8")
-    return done.stdout
+    return "$ nox -s level00\n" + done.stdout
 
 
-def main() -> None:
-    console = Console(record=True, width=WIDTH, file=io.StringIO())
-    # the player as on a plain console: not every reader's fonts have the glyph
-    console.print(Text.from_ansi("$ nox -s level00\n" + run().rstrip().replace("ᗧ", "C")))
-    svg = console.export_svg(title="")
-    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.S)  # no font from another site
-    target = ROOT / "docs" / "verdict.svg"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(svg, encoding="utf-8")
-    print(f"wrote {target.relative_to(ROOT)}")
+def chat() -> str:
+    """What a conversation looks like: a terminal of its own, into which the next line is typed at each prompt."""
+    command = [sys.executable, "-m", "dojo", "chat", "--seed", "3", "--temperature", "0.2"]
+    mine, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "dumb"}
+    )
+    os.close(theirs)
+    text, typed = "", 0
+    while True:
+        try:
+            text += os.read(mine, 4096).decode("utf-8", "replace")
+        except OSError:  # the other end is closed
+            break
+        if text.endswith("\n> ") and typed < len(TYPED):
+            os.write(mine, f"{TYPED[typed]}\n".encode())
+            typed += 1
+    process.wait()
+    return "$ nox -s chat\n" + text.replace("\r\n", "\n").removesuffix("\n> /quit\n")
+
+
+def main(names: list[str]) -> None:
+    for name in names or ["verdict", "chat"]:
+        console = Console(record=True, width=WIDTH, file=io.StringIO())
+        # the player as on a plain console: not every reader's fonts have the glyph
+        console.print(Text.from_ansi({"verdict": verdict, "chat": chat}[name]().rstrip().replace("ᗧ", "C")))
+        svg = console.export_svg(title="")
+        svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.S)  # no font from another site
+        target = ROOT / "docs" / f"{name}.svg"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(svg, encoding="utf-8")
+        print(f"wrote {target.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

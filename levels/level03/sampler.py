@@ -55,7 +55,8 @@ def process(
     prompt_ids, output_ids  the tokens of each row so far
 
     Each step sees what the one before has left: after top-k the probabilities that top-p adds up are those of the k
-    tokens, and they sum to 1. Other engines have other orders: llama.cpp applies the temperature last.
+    tokens, and they sum to 1. Other engines have other orders: llama.cpp applies the temperature last, vLLM cuts with
+    min-p before top-k and top-p.
     Example: logits ln [.4, .3, .2, .1], top_k = 2, top_p = 0.5: .4 and .3 become .571 and .429, the first is kept.
 
     ●● · about 6 lines · needs level03.sampling.apply_temperature, level03.sampling.top_k,

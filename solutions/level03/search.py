@@ -62,7 +62,7 @@ def beam_search(
     to is therefore s / max_tokens ** length_penalty. Beams that have reached max_tokens are complete as well.
     On a tie of the final scores the hypothesis that was completed first comes first.
     ValueError: width or max_tokens below 1; length_penalty below 0.
-    The conventions are those of transformers' generate (early_stopping True, or "never").
+    The conventions are those of transformers' generate; False here is its "never" (its own False is a heuristic).
 
     ●●● · about 13 lines
     """
