@@ -219,8 +219,10 @@ class Row:
 
     @property
     def percent(self) -> float:
-        """Percent of the machine's roof at this intensity."""
-        return 100 * self.flops / self.seconds / machine().roof(self.intensity)
+        """Percent of the speed that the machine's roofs allow; also for what only moves bytes."""
+        here = machine()
+        least = max(self.bytes / here.bytes_per_second, self.flops / here.flops_per_second)
+        return 100 * least / self.seconds
 
 
 def plot(rows: Sequence[Row], path: str | Path) -> None:

@@ -45,13 +45,31 @@ def level01():
     return checkpoint.NEED, (cached_step(checkpoint), sweep), (uncached_step(checkpoint), sweep)
 
 
+def level02():
+    """As level00."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level02_controls import cached_step, checkpoint_of, copying
+
+    checkpoint, sweep = checkpoint_of("level02"), Sweep(matrices(load()[1]), 1)
+    return checkpoint.NEED, (cached_step(checkpoint), sweep), (cached_step(checkpoint, linear=copying), sweep)
+
+
+def level02_updates():
+    """As level00, for the second clock of level 02: its slowest right cache, its fastest wrong one."""
+    from tests.test_level02_controls import CloneOfKeys, Indexed, checkpoint_of, timed_updates
+
+    checkpoint = checkpoint_of("level02")
+    return checkpoint.NEED_UPDATE, timed_updates(checkpoint, Indexed), timed_updates(checkpoint, CloneOfKeys)
+
+
 def spin() -> None:
     while True:
         pass
 
 
 def main() -> None:
-    levels = {f.__name__: f for f in (level00, level01)}
+    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates)}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("level", choices=levels)
     parser.add_argument("--verdicts", type=int, default=50, help="of each kind, in one warm process")
@@ -60,7 +78,7 @@ def main() -> None:
     from dojo.mount import mount, one_thread
 
     one_thread()
-    for level in levels:
+    for level in sorted({name[:7] for name in levels}):
         mount(level, ROOT / "solutions" / level)
     from dojo.roofline import judge
 

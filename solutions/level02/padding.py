@@ -86,7 +86,7 @@ def generate_batch(
     One prefill of the padded prompts, then one pass for all rows at each step, in one KVCache. A row ends as in level
     01, after max_tokens, at the model's last position, or after one of stop_ids; the others go on, and no pass is made
     after the last row has ended. `choose(logits, prompts, outputs)` gets the logits (B, vocab) of all rows and both
-    histories; what it gives for a row that has ended is ignored. That row is fed padding: it holds no further position.
+    histories; what it gives for a row that has ended is ignored. That row is fed pad_id, which is no token of it.
     `forward(params, config, ids, cache, positions=, mask=)` gets positions (B, q) and mask (B, 1, q, kv).
     Example: prompts of 4 and 2 tokens: `forward` is called with (2, 4) ids, row 1 at positions [0, 0, 0, 1], then
     (2, 1) ids at positions [4] and [2].
@@ -110,7 +110,8 @@ def generate_batch(
             if live[row]:
                 outputs[row].append(token)
                 live[row] = token not in stop_ids and len(outputs[row]) < limits[row]
-        ids = tokens.unsqueeze(1)
+        # an ended row is fed padding: what `choose` gave for it need not be a token at all
+        ids = torch.where(torch.tensor(live), tokens, pad_id).unsqueeze(1)
         # subtle: what follows a row's end is padding, or its positions would run past the end of the model
         valid = torch.cat([valid, torch.tensor(live).unsqueeze(1)], 1)
     return outputs

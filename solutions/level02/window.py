@@ -115,10 +115,10 @@ class RingCache:
     def truncate(self, n: int) -> None:
         if not 0 <= n <= self.length:
             raise ValueError(f"the cache has seen {self.length} tokens, so it goes back to 0..{self.length}, not {n}")
-        # solution:begin when would a token be missed?
+        # solution:begin when is part of what it held then gone?
         if 0 < n < self.length and self.length > self.window:
             raise ValueError(
-                f"a ring of {self.window} has seen {self.length} tokens: what it would need is overwritten"
+                f"a ring of {self.window} has seen {self.length} tokens: part of what it held then is overwritten"
             )
         self.counts = [n] * len(self.counts)
         # solution:end

@@ -1,0 +1,93 @@
+"""Prompts of different lengths in one batch: pad them on the left, and keep the padding out of everything.
+
+Letters in the shapes: B batch, S the longest prompt.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+import torch
+from torch import Tensor
+
+from dojo.models import Config
+from level00.layers import causal_mask
+from level00.transformer import Params, forward
+from level01.generate import Choose, allowed_tokens, greedy
+
+from .cache import KVCache
+
+
+def padded_positions(valid: Tensor) -> Tensor:
+    """Return the position of each token in its own row, (B, S) int64: the number of real tokens before it.
+
+    valid  (B, S) bool, True = a real token
+
+    At the padding before a row's first token the position is 0, which is in every table. A column that is not valid
+    behind it repeats the position of the last real token. Example: [[False, True, True, False]] -> [[0, 0, 1, 1]].
+
+    ● · about 1 line · part of left_pad
+    """
+    # TODO: count along the row
+    raise NotImplementedError("level02.padding.left_pad")
+
+
+def left_pad(prompts: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return (ids, valid), both (B, S): the prompts, each moved to the right edge, and which entries are real tokens.
+
+    ids    int64, pad_id to the left of shorter prompts
+    valid  bool; a prompt may hold pad_id as a token of its own, and that one is real
+
+    The last column holds the last token of every prompt, so one slice of the logits serves all rows.
+    Example: [[1, 2, 3], [4]], pad_id 0 -> [[1, 2, 3], [0, 0, 4]] and [[True, True, True], [False, False, True]].
+    ValueError: no prompts, or an empty one.
+
+    ● · about 4 lines
+    """
+    if not prompts or not all(len(prompt) for prompt in prompts):
+        raise ValueError("every row needs at least one token to go on from, and a batch at least one row")
+    # TODO: how much is missing from each row?
+    raise NotImplementedError("level02.padding.left_pad")
+
+
+def padded_mask(valid: Tensor, q_len: int) -> Tensor:
+    """Return the boolean mask (B, 1, q_len, kv_len) of the last q_len columns as queries; True = may attend.
+
+    valid  (B, kv_len) bool: which of all columns, cached ones included, hold real tokens
+
+    Causal, and no key that is padding. A query that is padding may see nothing at all: level 00's softmax makes zeros
+    of such a row. Example: [[False, True, True]], q_len 2 -> [[[[False, True, False], [False, True, True]]]].
+    ValueError: q_len beyond kv_len.
+
+    ●● · about 2 lines
+    """
+    # TODO: two conditions on a key; which axis is valid's?
+    raise NotImplementedError("level02.padding.padded_mask")
+
+
+def generate_batch(
+    params: Params,
+    config: Config,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    stop_ids: Collection[int] = (),
+    pad_id: int = 0,
+    *,
+    choose: Choose = greedy,
+    forward: Callable = forward,
+) -> list[list[int]]:
+    """Return the new tokens of every prompt, each row as level 01's `generate` would give it alone.
+
+    One prefill of the padded prompts, then one pass for all rows at each step, in one KVCache. A row ends as in level
+    01, after max_tokens, at the model's last position, or after one of stop_ids; the others go on, and no pass is made
+    after the last row has ended. `choose(logits, prompts, outputs)` gets the logits (B, vocab) of all rows and both
+    histories; what it gives for a row that has ended is ignored. That row is fed pad_id, which is no token of it.
+    `forward(params, config, ids, cache, positions=, mask=)` gets positions (B, q) and mask (B, 1, q, kv).
+    Example: prompts of 4 and 2 tokens: `forward` is called with (2, 4) ids, row 1 at positions [0, 0, 0, 1], then
+    (2, 1) ids at positions [4] and [2].
+    ValueError: no prompts, an empty one, max_tokens below 0.
+
+    ●●● · about 17 lines · needs level02.padding.left_pad, level02.padding.padded_mask, level02.cache.KVCache
+    """
+    ids, valid = left_pad(prompts, pad_id)
+    limits = [allowed_tokens(config, prompt, max_tokens) for prompt in prompts]
+    # TODO: level 01's loop for all rows at once; what grows at each step? what does an ended row do?
+    raise NotImplementedError("level02.padding.generate_batch")
