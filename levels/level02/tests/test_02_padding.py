@@ -495,6 +495,20 @@ def test_a_row_that_was_stopped_takes_up_no_more_positions(expect):
 
 
 @pytest.mark.kata("level02.padding.generate_batch")
+def test_an_ended_row_is_fed_the_pad_id(expect):
+    """All ids of all passes, padded with 8. Row 0 ends with its second token: from the third pass on it is fed padding,
+    since what was chosen for it need not be a token at all."""
+
+    def ids_fed(prompts, max_tokens, stop_ids, pad_id):
+        model = Model(each_alone(prompts, max_tokens, stop_ids))
+        generate_batch(WEIGHTS, SHAPE, prompts, max_tokens, stop_ids, pad_id, forward=model)
+        return [token_ids.tolist() for token_ids, *_ in model.passes]
+
+    right = [[[3, 1, 4, 1], [8, 8, 5, 2]], [[6], [10]], [[8], [9]], [[8], [7]]]  # they write 6 4 and 10 9 7 4
+    expect(ids_fed, PAIR, 12, {4}, 8).equals(right)
+
+
+@pytest.mark.kata("level02.padding.generate_batch")
 @pytest.mark.parametrize(
     "prompts, after_end",
     [(MANY, None), (MANY, 4), ([[1] * 20, [5, 2]], None), ([[1] * 20, [5, 2]], 7)],
@@ -561,10 +575,11 @@ def notes(prompts, outputs):
 
 
 @pytest.mark.kata("level02.padding.generate_batch")
-@pytest.mark.parametrize("prompts, after_end", [(PAIR, 0), (MANY, 4), (MANY, 10)], ids=["two", "seven", "seven, 10"])
+@pytest.mark.parametrize("prompts, after_end", [(PAIR, 0), (MANY, 4), (MANY, -1)], ids=["two", "seven", "seven, -1"])
 def test_choose_gets_all_rows_at_once_and_their_histories(expect, prompts, after_end):
     """Once a pass: logits (batch, vocab) of the last column, the prompts without padding, the tokens made so far. A
-    sampler draws for all rows together, a penalty looks at the row's own history. Of ended rows it may say anything."""
+    sampler draws for all rows together, a penalty looks at the row's own history. Of ended rows it may say anything:
+    a stop token, or -1, which is none."""
 
     def chosen(prompts, max_tokens, stop_ids):
         right = each_alone(prompts, max_tokens, stop_ids, kth)

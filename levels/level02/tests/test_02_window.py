@@ -236,10 +236,10 @@ def test_a_chunk_still_sees_what_it_is_about_to_overwrite(expect):
 
     def two_chunks(cls):
         cache = made(cls, ONE, 1, 3)
-        cache.update(0, *pair(0, 1, 2))
-        return as_of_now(cache.update(0, *pair(3, 4, 5))), as_of_now(cache.update(0, *pair(6)))
+        cache.update(0, *pair(1, 2, 3))
+        return as_of_now(cache.update(0, *pair(4, 5, 6))), as_of_now(cache.update(0, *pair(7)))
 
-    expect.story(two_chunks, RingCache).equals((pair(0, 1, 2, 3, 4, 5), pair(3, 4, 5, 6)))
+    expect.story(two_chunks, RingCache).equals((pair(1, 2, 3, 4, 5, 6), pair(4, 5, 6, 7)))
 
 
 @pytest.mark.kata("level02.window.RingCache")
@@ -313,7 +313,7 @@ def test_entries_have_the_type_of_the_cache(expect, dtype, given):
 
 @pytest.mark.kata("level02.window.RingCache")
 def test_unless_told_otherwise_the_cache_is_float32(expect):
-    """The default of the signature: the width of the model that you run in this course."""
+    """The default of the signature, and the width in which this course runs its model."""
 
     def by_default(cls):
         cache = made(cls, ONE, 1, 2)
@@ -430,17 +430,18 @@ def can_go_back(length, n, window):
 
 
 @pytest.mark.kata("level02.window.RingCache")
-@pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 6, 9])
-def test_truncate_goes_back_where_no_token_is_missed(expect, length):
+@pytest.mark.parametrize("chunks", [(), (1,), (3,), (4,), (5,), (9,), (4, 1), (3, 3)], ids=str)
+def test_truncate_goes_back_where_no_token_is_missed(expect, chunks):
     """A ring of 4 can go back until it is full, then only to where it is, or to 0: rejected drafts and sliding windows
     do not go together. Oracle: the sets of what was held. After a refusal all is as before."""
+    length = sum(chunks)
 
     def back_and_on(cls):
         found = []
         for n in range(length + 1):
             cache = made(cls, MODEL, 2, 4)
-            if length:
-                updated(cache, 0, length, 4)
+            for size in chunks:
+                updated(cache, cache.length, cache.length + size, 4)
             came = tried(cache.truncate, n)
             at = n if came == "accepted" else length
             found.append(

@@ -110,7 +110,7 @@ def _counters(params, config, prompts, max_tokens, stop_ids=(), pad_id=0, *, cho
 
 
 def _rows_as_objects(params, config, prompts, max_tokens, stop_ids=(), pad_id=0, *, choose=None, forward=None):
-    """A record for each row, lists all the way; an ended row goes on at its last position and sees everything."""
+    """A record for each row, lists all the way; an ended row stays at its last position and sees everything."""
     from level02.cache import KVCache
 
     class Row:
@@ -142,7 +142,8 @@ def _rows_as_objects(params, config, prompts, max_tokens, stop_ids=(), pad_id=0,
         for row, token in zip(rows, tokens):
             row.take(token)
             row.valid.append(True)
-        ids, positions = torch.tensor(tokens)[:, None], torch.tensor([[row.position] for row in rows])
+        ids = torch.tensor([[pad_id if row.over else row.output[-1]] for row in rows])
+        positions = torch.tensor([[row.position] for row in rows])
     return [row.output for row in rows]
 
 
@@ -174,7 +175,7 @@ def _prefill_before_the_loop(params, config, prompts, max_tokens, stop_ids=(), p
         mask = torch.cat([mask, goes_on[:, None, None, None]], -1)
         positions = (mask[:, 0, 0].sum(-1, keepdim=True) - 1).clamp(min=0)
         logits = forward(
-            params, config, tokens.masked_fill(~goes_on, 0)[:, None], cache, positions=positions, mask=mask
+            params, config, tokens.masked_fill(~goes_on, pad_id)[:, None], cache, positions=positions, mask=mask
         )
 
 

@@ -386,6 +386,16 @@ _batch(
     (GROW, "        valid = torch.cat([valid, torch.ones_like(valid[:, :1])], 1)\n"),
 )
 _batch(
+    "ended_rows_are_fed_what_was_chosen",
+    "Feed an ended row pad_id: what `choose` gives for it need not be a token of the vocabulary.",
+    (FEED, "        ids = tokens.unsqueeze(1)\n"),
+)
+_batch(
+    "ended_rows_are_fed_zero",
+    "The id that pads is pad_id, in a decode step as in the prefill; 0 may be a word.",
+    (FEED, FEED.replace("pad_id", "0")),
+)
+_batch(
     "pads_are_found_by_id",
     "A row may write the pad id as a real token: whether a column is padding depends on whether the row is live.",
     (GROW, "        valid = torch.cat([valid, torch.tensor(live).unsqueeze(1) & (ids != pad_id)], 1)\n"),

@@ -485,6 +485,19 @@ ghost(
 )
 ghost(
     "level02.window.RingCache",
+    "never_forgets",
+    "After truncate(0) the ring is empty: what was overwritten before it no longer counts.",
+    change=[
+        (
+            "        self.counts = [0] * config.n_layers\n",
+            "        self.counts, self.most = [0] * config.n_layers, 0\n",
+        ),
+        (COUNT, COUNT + "        self.most = max(self.most, end)\n"),
+        (REFUSE, "if 0 < n < self.length and self.most > self.window:"),
+    ],
+)
+ghost(
+    "level02.window.RingCache",
     "goes_back_a_window",
     "After n tokens the ring held `window` of them, and the oldest of those is overwritten: n tokens at the end are not enough.",
     change=(REFUSE, "if 0 < n <= self.length - self.window:"),
