@@ -93,7 +93,7 @@ def home_of(fn: Callable, judged: set[str]) -> tuple[str, str] | None:
     homes = [m for m in sys.modules if LEARNERS.match(m) and (isinstance(fn, partial) or m == module)]
     for home in homes:
         for name, thing in vars(sys.modules[home]).items():
-            if thing is fn:
+            if thing is fn and name != "__ghost__":  # a program in the kata's place is found under the kata's name
                 return home, name
     if module.partition(".")[0] in judged and "<" in fn.__qualname__:
         raise TypeError(f"{fn.__qualname__} is the learner's own code: every ghost would do what it does")

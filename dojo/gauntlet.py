@@ -85,9 +85,9 @@ class Here:
 
     def stop(self) -> None: ...
 
-    def ask(self, ghost: Ghost, cases: list[bytes]) -> list[bool]:
+    def ask(self, ghost: Ghost, cases: list[bytes], hasty: bool = False) -> list[bool]:
         with alarm(SECONDS):
-            return explained(ghost, cases)
+            return explained(ghost, cases, hasty)
         return [False] * len(cases)
 
 

@@ -124,8 +124,8 @@ def summon(ghost: Ghost) -> None:
 # ---- naming a misconception, in a process that can be killed
 
 
-def explained(ghost: Ghost, cases: list[bytes]) -> list[bool]:
-    """Which of the pickled cases come out the same with the ghost mounted?"""
+def explained(ghost: Ghost, cases: list[bytes], hasty: bool = False) -> list[bool]:
+    """Which of the pickled cases come out the same with the ghost mounted? `hasty` ends at the first that does not."""
     import cloudpickle
 
     try:
@@ -138,6 +138,8 @@ def explained(ghost: Ghost, cases: list[bytes]) -> list[bool]:
             hits.append(bool(cloudpickle.loads(case).same_outcome()))
         except Exception:  # whatever a wrong program does here, it is not what the learner's did
             hits.append(False)
+        if hasty and not hits[-1]:
+            break
     return hits
 
 
@@ -179,14 +181,14 @@ class Servant:
 
 
 def _medium(channel) -> None:
-    """A servant's loop: (id, name, cases) in, a list of booleans out."""
+    """A servant's loop: (id, name, cases, hasty) in, a list of booleans out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody: the parent decides
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # ghosts may print
     mount_from_environment()
     while (order := channel.recv()) is not None:
-        id, name, cases = order
+        id, name, *case = order
         ghost = next(g for g in haunts(id.split(".")[0]) if (g.id, g.name) == (id, name))
-        channel.send(explained(ghost, cases))
+        channel.send(explained(ghost, *case))
 
 
 class Medium(Servant):
@@ -195,9 +197,9 @@ class Medium(Servant):
     def __init__(self):
         super().__init__(_medium, PATIENCE, 4 * PATIENCE)
 
-    def ask(self, ghost: Ghost, cases: list[bytes]) -> list[bool]:
+    def ask(self, ghost: Ghost, cases: list[bytes], hasty: bool = False) -> list[bool]:
         """Which of the pickled cases does the ghost explain?"""
-        return super().ask((ghost.id, ghost.name, cases)) or [False] * len(cases)
+        return super().ask((ghost.id, ghost.name, cases, hasty)) or [False] * len(cases)
 
 
 def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> tuple[list[Ghost], bool]:
@@ -207,15 +209,14 @@ def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> t
     shown, the one that explains clearly most: somebody with two mistakes at once is helped with the first. A ghost
     that fails where the learner passes is somebody else's mistake.
     """
-    hits = {}
-    for ghost in haunts(id.split(".")[0]):
-        if ghost.id == id:
-            explains = medium.ask(ghost, red)
-            if any(explains) and all(medium.ask(ghost, green)):  # most ghosts are out after the red cases
-                hits[ghost] = explains
-    for ghost, explains in hits.items():
-        if all(explains):
+    mine, hits = [ghost for ghost in haunts(id.split(".")[0]) if ghost.id == id], {}
+    for ghost in mine:
+        if all(medium.ask(ghost, red + green, hasty=True)):  # most are out at the first case
             return [ghost], True
+    for ghost in mine:
+        explains = medium.ask(ghost, red)
+        if any(explains) and all(medium.ask(ghost, green, hasty=True)):
+            hits[ghost] = explains
     for first, explains in hits.items():
         for second, others in hits.items():
             if all(x or y for x, y in zip(explains, others)):

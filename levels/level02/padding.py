@@ -17,7 +17,7 @@ from .cache import KVCache
 
 
 def padded_positions(valid: Tensor) -> Tensor:
-    """Return the position of each token in its own row, (B, S) int64: the number of real tokens before it.
+    """Return the position of each token in its own row, (B, S) int64: the number of real ones before it.
 
     valid  (B, S) bool, True = a real token
 
@@ -53,8 +53,9 @@ def padded_mask(valid: Tensor, q_len: int) -> Tensor:
 
     valid  (B, kv_len) bool: which of all columns, cached ones included, hold real tokens
 
-    Causal, and no key that is padding. A query that is padding may see nothing at all: level 00's softmax makes zeros
-    of such a row. Example: [[False, True, True]], q_len 2 -> [[[[False, True, False], [False, True, True]]]].
+    Causal, and no key that is padding. Before a row's first token a query sees nothing at all: level 00's softmax makes
+    zeros of such a row. What padding further behind sees is read by nobody.
+    Example: [[False, True, True]], q_len 2 -> [[[[False, True, False], [False, True, True]]]].
     ValueError: q_len beyond kv_len.
 
     ●● · about 2 lines
@@ -83,7 +84,7 @@ def generate_batch(
     `forward(params, config, ids, cache, positions=, mask=)` gets positions (B, q) and mask (B, 1, q, kv).
     Example: prompts of 4 and 2 tokens: `forward` is called with (2, 4) ids, row 1 at positions [0, 0, 0, 1], then
     (2, 1) ids at positions [4] and [2].
-    ValueError: no prompts, an empty one, max_tokens below 0.
+    ValueError: no prompts, an empty one, one longer than the model, max_tokens below 0.
 
     ●●● · about 17 lines · needs level02.padding.left_pad, level02.padding.padded_mask, level02.cache.KVCache
     """

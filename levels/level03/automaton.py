@@ -31,8 +31,8 @@ class DFA:
 
 
 def compile_pattern(pattern: str) -> DFA:
-    """The automaton of the texts that a regular expression matches as a whole (re.fullmatch; no look-around, no groups
-    that refer back)."""
+    """The automaton of the texts that a regular expression matches as a whole (re.fullmatch with re.ASCII; no anchors,
+    no look-around, no groups that refer back)."""
     machine = interegular.parse_pattern(pattern).to_fsm()
     names = {key: [] for key in machine.alphabet.values()}
     for char, key in machine.alphabet.items():
@@ -53,17 +53,18 @@ def schema_pattern(schema: Mapping[str, Any]) -> str:
     Known are const, enum, boolean, null, integer, number, string, array of one kind of items, and object with all its
     properties in their order. One space after `:` and `,`, none elsewhere.
 
-    ValueError: another schema (`$ref` among them: what nests without end is not regular).
+    ValueError: another schema, or a keyword that is not known (`minimum` would be broken in silence; `$ref` nests
+    without end, which is not regular).
     """
-    if "enum" in schema or "const" in schema:
+    kind, keys = schema.get("type"), schema.keys() - SAID
+    if keys == {"const"} or keys == {"enum"} and schema["enum"]:
         return "|".join(_literal(json.dumps(value)) for value in schema.get("enum", [schema.get("const")]))
-    kind = schema.get("type")
-    if kind in SCALARS:
+    if isinstance(kind, str) and kind in SCALARS and not keys:
         return SCALARS[kind]
-    if kind == "array":
+    if kind == "array" and keys == {"items"}:
         item = f"({schema_pattern(schema['items'])})"
         return rf"\[({item}(, {item})*)?\]"
-    if kind == "object":
+    if kind == "object" and keys == {"properties"}:
         members = [f"{_literal(json.dumps(k))}: ({schema_pattern(v)})" for k, v in schema["properties"].items()]
         return rf"\{{{', '.join(members)}\}}"
     raise ValueError(f"{dict(schema)} is no schema that is known here: use enum, const, or a type of JSON")
@@ -74,6 +75,8 @@ def _literal(text: str) -> str:
     return "".join(f"\\{c}" if c in r"\.^$*+?{}[]|()" else c for c in text)
 
 
+# keywords that change nothing in the texts made here
+SAID = {"type", "title", "description", "required", "additionalProperties"}
 SCALARS = {
     "boolean": "true|false",
     "null": "null",

@@ -53,8 +53,8 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     logits  (..., V) float; the result has its shape and dtype
 
     The token with which the sum reaches p belongs to the nucleus, the next one does not; so it is never empty. Of
-    equally likely tokens those with the smaller ids come first. p = 1 keeps everything. Probabilities are summed in
-    float64, and a sum within 1e-12 of p has reached it: an exact hit adds no further token.
+    equally likely tokens those with the smaller ids come first. p = 1 keeps everything. Probabilities are computed
+    and summed in float64, and a sum within 1e-12 of p has reached it: an exact hit adds no further token.
     Example: probabilities .5, .3, .15, .05: p = 0.6 keeps two, p = 0.5 one, p = 0.01 one.
     ValueError: p outside (0, 1]. Nucleus sampling, Holtzman et al., arXiv 1904.09751.
 

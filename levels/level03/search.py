@@ -16,7 +16,7 @@ def beam_step(
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
     """Extend every beam by every token; return (beams, finished), both best first.
 
-    beams     hypotheses that go on
+    beams     at most `width` hypotheses that go on
     logprobs  (len(beams), V) float: of the next token of each; -inf never extends anything
 
     Of *all* extensions, best first: those that end in eos_id and are among the first `width` are finished, and the

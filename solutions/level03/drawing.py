@@ -26,8 +26,8 @@ def inverse_cdf(probs: Tensor, u: Tensor) -> Tensor:
     # solution:begin a running sum, scaled to its own end; how many entries does u leave behind?
     mass = probs.double().cumsum(-1)
     total = mass[..., -1:]
-    # subtle: rounded up to the total itself, u would fall behind the last token
-    target = torch.minimum(u.double().unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
+    # subtle: scaled so, the largest u stays below the total; a normalized sum need not come to 1, and u could pass it
+    target = u.double().unsqueeze(-1) * total
     return (mass <= target).sum(-1)
     # solution:end
 

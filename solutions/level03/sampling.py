@@ -59,8 +59,8 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     logits  (..., V) float; the result has its shape and dtype
 
     The token with which the sum reaches p belongs to the nucleus, the next one does not; so it is never empty. Of
-    equally likely tokens those with the smaller ids come first. p = 1 keeps everything. Probabilities are summed in
-    float64, and a sum within 1e-12 of p has reached it: an exact hit adds no further token.
+    equally likely tokens those with the smaller ids come first. p = 1 keeps everything. Probabilities are computed
+    and summed in float64, and a sum within 1e-12 of p has reached it: an exact hit adds no further token.
     Example: probabilities .5, .3, .15, .05: p = 0.6 keeps two, p = 0.5 one, p = 0.01 one.
     ValueError: p outside (0, 1]. Nucleus sampling, Holtzman et al., arXiv 1904.09751.
 
@@ -71,6 +71,7 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     # solution:begin sort, sum what stands *before* each token, and put the answer back in the order of the ids
     if p == 1:
         return logits.clone()
+    p = max(p, 2e-12)  # else the slack alone would exclude the most likely token
     ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
     probs = ordered.double().softmax(-1)
     before = probs.cumsum(-1) - probs
@@ -94,7 +95,7 @@ def min_p(logits: Tensor, m: float) -> Tensor:
     if not 0 <= m <= 1:
         raise ValueError(f"min_p is a part of the largest probability, 0 <= m <= 1, not {m}")
     # solution:begin a ratio of probabilities is a difference of logits
-    least = logits.amax(-1, keepdim=True) + (log(m) if m else -inf)
+    least = logits.amax(-1, keepdim=True).double() + (log(m) if m else -inf)
     return logits.masked_fill(logits < least, -inf)
     # solution:end
 

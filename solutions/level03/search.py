@@ -16,7 +16,7 @@ def beam_step(
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
     """Extend every beam by every token; return (beams, finished), both best first.
 
-    beams     hypotheses that go on
+    beams     at most `width` hypotheses that go on
     logprobs  (len(beams), V) float: of the next token of each; -inf never extends anything
 
     Of *all* extensions, best first: those that end in eos_id and are among the first `width` are finished, and the
@@ -72,14 +72,13 @@ def beam_search(
         raise ValueError(f"length_penalty is 0 or more, not {length_penalty}: below 0 nothing bounds the search")
     # solution:begin what ends is set aside, what does not goes on; when may it stop?
     beams, complete = [((), 0.0)], []
-    for _ in range(max_tokens):
+    for length in range(1, max_tokens + 1):
         beams, finished = beam_step(beams, next_logprobs([tokens for tokens, _ in beams]), width, eos_id)
-        complete += [(tokens, score / len(tokens) ** length_penalty) for tokens, score in finished]
+        finished += beams if length == max_tokens else []
+        complete += [(tokens, score / length**length_penalty) for tokens, score in finished]
         complete.sort(key=lambda hypothesis: -hypothesis[1])
         within_reach = beams and beams[0][1] / max_tokens**length_penalty
         if not beams or len(complete) >= width and (early_stopping or complete[width - 1][1] >= within_reach):
             break
-    else:
-        complete += [(tokens, score / len(tokens) ** length_penalty) for tokens, score in beams]
-    return sorted(complete, key=lambda hypothesis: -hypothesis[1])[:width]
+    return complete[:width]
     # solution:end

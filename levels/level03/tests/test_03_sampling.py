@@ -342,7 +342,7 @@ def test_a_sum_that_is_really_below_p_has_not(expect):
 
 
 @pytest.mark.kata("level03.sampling.top_p")
-@pytest.mark.parametrize("p", [0.3, 0.01, 1e-9])
+@pytest.mark.parametrize("p", [0.3, 0.01, 1e-9, 1e-12, 1e-300])
 def test_the_most_likely_token_is_always_kept(expect, p):
     """.9 alone exceeds p. A nucleus without a token leaves nothing to draw: NaN, or always the same text."""
     expect(top_p, of(0.9, 0.1), p).equals(only(of(0.9, 0.1), lambda row: [0]), **EXACT)
@@ -572,6 +572,7 @@ def test_min_p_in_a_large_vocabulary(expect, size):
     [
         (0.1, [-0.076171875, -1.25, -1.0078125, -0.3203125, 1.1015625, 2.234375]),
         (0.2, [-0.73046875, -0.1416015625, 0.88671875, -0.051025390625, -0.52734375, 0.2451171875]),
+        (0.0955, [20.0, 17.625, 17.75]),
     ],
     ids=str,
 )

@@ -276,11 +276,12 @@ def test_it_keeps_what_a_plain_search_keeps(expect, width, length_penalty):
 
 
 @pytest.mark.kata("level03.search.beam_search")
+@pytest.mark.parametrize("max_tokens", [2, 4, 15])
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
 @pytest.mark.parametrize("width", [1, 2, 4])
-def test_it_stops_early_where_a_plain_search_does(expect, width, length_penalty):
-    """The same with early_stopping; of these models all have ended long before the 15 tokens that are allowed."""
-    models = [(Noise(seed, 3 + seed % 3), width, 15, seed % 3) for seed in range(8)]
+def test_it_stops_early_where_a_plain_search_does(expect, width, length_penalty, max_tokens):
+    """The same with early_stopping: with 15 tokens allowed all have ended before, with 2 or 4 the last step decides."""
+    models = [(Noise(seed, 3 + seed % 3), width, max_tokens, seed % 3) for seed in range(8)]
     right = [by_hand(*model, length_penalty, True) for model in models]
     assert max(len(asked) for _, asked in right) < 15
     expect(all_searched, models, length_penalty=length_penalty, early_stopping=True).equals(right)
@@ -369,6 +370,14 @@ def test_early_stopping_counts_ends_and_nothing_else(expect):
     model = Table([-0.5, -1.0, -9.0], {(): [-0.5, -1.0, -0.25]})
     right = [((2,), -0.25), ((0, 0, 0), -0.5), ((0, 0, 1), -2 / 3)]
     expect(found, model, 3, 3, early_stopping=True).equals(right)
+
+
+@pytest.mark.kata("level03.search.beam_search")
+def test_what_is_cut_in_the_last_step_is_compared_with_what_ended(expect):
+    """The second end and max_tokens come together: the beam that was cut there has the better score, and wins."""
+    model = Table([-0.5, -3.0, -0.75])
+    right = [((0, 0), -0.5), ((0, 2), -0.625)], [[()], [(0,), (1,)]]
+    expect(searched, model, 2, 2, early_stopping=True).equals(right)
 
 
 @pytest.mark.kata("level03.search.beam_search")

@@ -872,3 +872,15 @@ ghost(
     "Tokens that have not occurred keep their logits.",
     change=("sorted({*prompt, *output})", "range(len(row))"),
 )
+ghost(
+    "level03.sampling.top_p",
+    "slack_empties_it",
+    "The most likely token is kept whatever p is: for p below the slack of 1e-12 yours keeps nothing.",
+    change=("    p = max(p, 2e-12)  # else the slack alone would exclude the most likely token\n", ""),
+)
+ghost(
+    "level03.sampling.min_p",
+    "rounded_threshold",
+    "The threshold is seldom a bfloat16 number: add ln m in a wider dtype, or it is rounded to a logit that it excludes.",
+    change=("keepdim=True).double()", "keepdim=True)"),
+)

@@ -300,6 +300,16 @@ ghost(
 )
 ghost(
     "level03.search.beam_search",
+    "stops_before_the_cut",
+    "The last of `width` ends may come in the last step, where max_tokens completes the beams as well: compare them all.",
+    change=(
+        "finished += beams if length == max_tokens else []",
+        "full = early_stopping and len(complete) + len(finished) >= width\n"
+        "        finished += beams if length == max_tokens and not full else []",
+    ),
+)
+ghost(
+    "level03.search.beam_search",
     "ended_before_cut",
     "Sort what ended and what was cut at max_tokens together, by score: neither comes first.",
     program=lambda *args, **how: _search(*args, **how, cut="behind"),
