@@ -6,7 +6,7 @@ from dojo import catalog, ghosts
 from dojo.gauntlet import gauntlet
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("level", catalog.level_names())
 def test_nobody_fools_the_tests(level):
     results = list(gauntlet(level))
