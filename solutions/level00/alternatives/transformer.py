@@ -28,7 +28,7 @@ def _gate_by_hand(x, w_gate, w_up, w_down, linear=F.linear):
 
 def _block_in_two_deltas(x, params, config, layer, cos, sin, mask, cache=None, *, attend=None, linear=F.linear):
     weights = {n.split(f"layers.{layer}.")[1]: w for n, w in params.items() if n.startswith(f"model.layers.{layer}.")}
-    norm = lambda y, name: _torch_rms_norm(y, weights[f"{name}_layernorm.weight"], config.norm_eps)  # noqa: E731
+    norm = lambda y, name: F.rms_norm(y, y.shape[-1:], weights[f"{name}_layernorm.weight"], config.norm_eps)  # noqa: E731
     rest = params, config, layer, cos, sin, mask, cache
     seen = _attention_by_views(norm(x, "input"), *rest, attend=attend, linear=linear)
     middle = torch.add(seen, x)
