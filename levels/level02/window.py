@@ -16,6 +16,7 @@ from level00.transformer import Params, forward
 def ring_positions(length: int, window: int) -> Tensor:
     """Return which position each slot of the ring holds after `length` tokens, (window,) int64; -1 for an empty slot.
 
+    Position p lives in slot p % window.
     Example: 5 tokens, window 3: positions 2, 3 and 4 are held, position 3 in slot 0: [3, 4, 2].
     ValueError: window below 1, length below 0.
 
@@ -47,13 +48,14 @@ class RingCache:
     """Keys and values of the last `window` tokens, for `batch` rows, in buffers of that size.
 
     positions_for(n)     positions of the window + n tokens that an update with n new tokens is about to return, int64
-    update(layer, k, v)  returns the ring *as it was*, slot by slot, then the new tokens k, v (B, G, n, D), each
-                         (B, G, window + n, D); empty slots hold finite numbers. Then it stores the new tokens, of more
-                         than `window` the last `window`
+    update(layer, k, v)  returns, in the cache's dtype, the ring *as it was*, slot by slot, then the new tokens k, v
+                         (B, G, n, D), each (B, G, window + n, D); empty slots hold finite numbers. Then it stores the
+                         new tokens, of more than `window` the last `window`
     length               tokens seen, not held: the next one's position. It moves with the last layer of a pass
-    truncate(n)          goes back to n tokens, if all the ring held then is still there; 0 is always possible
+    truncate(n)          between two passes, goes back to n tokens, if all the ring held then is still there; 0 always
     window, nbytes       slots; bytes of the buffers
 
+    A forward pass updates the layers in order, each once. What was returned is valid until the next update.
     Example: window 3 after 5 tokens: positions_for(1) is [3, 4, 2, 5], and the next update returns keys in that order.
     ValueError: batch or window below 1; k and v of different shapes, or another batch; truncate below 0, beyond length,
     or to a length of which a token has been overwritten.
