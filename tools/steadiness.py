@@ -63,13 +63,21 @@ def level02_updates():
     return checkpoint.NEED_UPDATE, timed_updates(checkpoint, Indexed), timed_updates(checkpoint, CloneOfKeys)
 
 
+def level03():
+    """As level00: the slowest right choice, and one that visits the entries one by one."""
+    from tests.test_level03_controls import checkpoint_of, entry_by_entry, in_lists, timed_choice
+
+    checkpoint = checkpoint_of("level03")
+    return checkpoint.NEED, timed_choice(checkpoint, in_lists), timed_choice(checkpoint, entry_by_entry)
+
+
 def spin() -> None:
     while True:
         pass
 
 
 def main() -> None:
-    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates)}
+    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03)}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("level", choices=levels)
     parser.add_argument("--verdicts", type=int, default=50, help="of each kind, in one warm process")

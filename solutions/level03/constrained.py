@@ -65,7 +65,8 @@ def allowed_tokens(dfa: DFA, state: int, vocab: Sequence[str], eos_id: int) -> T
 def token_texts(tokenizer: SmolTokenizer) -> list[str]:
     """The text of each token; "" for control tokens, and for those that hold part of a character only."""
     texts = [tokenizer.token_bytes(token).decode("utf-8", errors="replace") for token in range(tokenizer.vocab_size)]
-    return ["" if "\ufffd" in text else text for text in texts]
+    control = set(tokenizer.special.values())
+    return ["" if token in control or "\ufffd" in text else text for token, text in enumerate(texts)]
 
 
 def constrain(logits: Tensor, mask: Tensor) -> Tensor:
