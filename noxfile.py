@@ -28,6 +28,7 @@ VERBS = {
     "stubs": "write the stubs from the solutions; --check only compares",
     "chat": "talk to the model, on your code where a level is cleared",
     "lab": "scripts that measure and plot: nox -s lab -- level00",
+    "hardware": "accelerators, their ridges, and this machine: nox -s hardware -- h100 --plot",
     "quiz": "a level's questions, one at a time: nox -s quiz -- level00",
     "solutions_branch": "a local git branch with every stub solved",
 }

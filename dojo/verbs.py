@@ -3,11 +3,13 @@
 import importlib.util
 import os
 import sys
+from pathlib import Path
 
 import click
 
 from . import catalog, report, stubs
 from .catalog import UnknownId
+from .hardware import DTYPES
 from .models import ModelMissing
 from .progress import Progress
 
@@ -264,3 +266,31 @@ def chat(once: str | None, impl: str, **chosen) -> None:
         conversation.talk(impl, chosen, say)
     else:
         say(((line, "dim") for line in conversation.once(once, impl, chosen)), err=True)
+
+
+PICTURE = "labs-out/hardware.png"
+
+
+@main.command()
+@click.argument("words", nargs=-1)
+@click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True, help="of the rates and ridges")
+@click.option("--sort", "by", type=click.Choice(["ridge", "bandwidth", "memory", "year", "rate", "name"]))
+@click.option("--no-measure", is_flag=True, help="leave this machine out")
+@click.option("--plot", is_flag=False, flag_value=PICTURE, metavar="[FILE.png]", help=f"draw them [default: {PICTURE}]")
+def hardware(words: tuple[str, ...], dtype: str, by: str | None, no_measure: bool, plot: str | None) -> None:
+    """Show accelerators with their two roofs and the ridge (all, or those that WORDS name), and this machine."""
+    from . import machine
+    from .hardware import load
+
+    if plot and not plot.lower().endswith((".png", ".svg", ".pdf")):
+        words, plot = (*words, plot), PICTURE  # `--plot h100`: that was a word
+    chips = machine.ordered(machine.chosen(load(), words), by, dtype)
+    drawn = machine.drawable(chips, dtype) if plot else []
+    here = None if no_measure else machine.measure()
+    say(machine.table(chips, dtype, here), wrap=False)
+    say([*machine.disturbed(here), *machine.notes(chips, dtype)])
+    if plot:
+        path = catalog.ROOT / PICTURE if plot == PICTURE else Path(plot)
+        # no points yet: the learner's measured katas come with the module that keeps their measurements
+        machine.draw(drawn, dtype, here, [], path)
+        click.echo(f"  wrote {path}\n")
