@@ -16,10 +16,12 @@ def decode_step_cost(
     `batch` sequences.
 
     context_len        tokens that each sequence attends to, its new one included
-    bytes_per_param    of the weights; bytes_per_element likewise of the cache
+    bytes_per_param    of the weights, 2 in bfloat16, 0.5 in 4 bits; bytes_per_element likewise of the cache
 
-    Weights are read once for all sequences (of an untied embedding only a row each, which is left out here), keys and
-    values of every sequence. bytes is the sum of both, intensity is flops / bytes. Activations are left out.
+    flops are those of level 00's flops_per_token, for every sequence. All weights, norms included, are read once for
+    all sequences (of an untied embedding only a row each, which is left out here); the keys and values of context_len
+    tokens of every sequence move once each. bytes is the sum of both, intensity is flops / bytes. Activations are left
+    out.
     Example: SmolLM2-135M, batch 64, context 1024, 2 bytes: 21.7 GFLOP, 0.269 + 1.510 GB, intensity 12.2.
     ValueError: batch or context_len below 1.
 
@@ -32,8 +34,9 @@ def decode_step_cost(
 
 
 def step_seconds(cost: dict[str, float], hardware: Hardware) -> float:
-    """Return the seconds that a step of cost["flops"] and cost["bytes"] takes at least.
+    """Return the seconds that a step of cost["flops"] and cost["bytes"] takes at least: the two overlap fully.
 
+    Both are above 0, and nothing else in `cost` is needed.
     Example: 100 FLOP/s and 10 bytes/s: 300 FLOPs and 50 bytes -> 5.
 
     ● · about 1 line · part of decode_ceiling
@@ -64,7 +67,8 @@ def decode_ceiling(
 def critical_batch(hardware: Hardware, bytes_per_param: float = 2) -> int:
     """Return the smallest batch at which the arithmetic of the weights takes at least as long as reading them.
 
-    Two FLOPs per weight and sequence; the cache is left out. Example: 100 FLOP/s, 10 bytes/s, 2 bytes -> 10.
+    Two FLOPs per weight and sequence, whatever the weight's width; the cache is left out.
+    Example: 100 FLOP/s, 10 bytes/s: 2 bytes -> 10, 1 byte -> 5, 0.5 bytes -> 3.
 
     ●● · about 1 line · needs level04.roofline.ridge_point
     """
@@ -73,9 +77,11 @@ def critical_batch(hardware: Hardware, bytes_per_param: float = 2) -> int:
 
 
 def mfu(tokens_per_second: float, flops_per_token: float, hardware: Hardware) -> float:
-    """Return the model FLOPs utilization, between 0 and 1: the useful FLOP/s over the peak.
+    """Return the model FLOPs utilization: the useful FLOP/s over the peak, 1 at the peak.
 
     tokens_per_second  of all sequences together
+
+    More than 1 comes back as it is: then something is miscounted.
     Example: 10 tokens/s of 4 FLOPs each on a machine of 100 FLOP/s -> 0.4. PaLM, arXiv 2204.02311.
 
     ● · about 1 line · part of mbu
@@ -85,12 +91,12 @@ def mfu(tokens_per_second: float, flops_per_token: float, hardware: Hardware) ->
 
 
 def mbu(tokens_per_second: float, batch: int, bytes_per_step: float, hardware: Hardware) -> float:
-    """Return the model bandwidth utilization: the bytes that had to move per second over the bandwidth.
+    """Return the model bandwidth utilization: the bytes that had to move per second over the bandwidth, 1 at the roof.
 
     tokens_per_second  of all `batch` sequences together; a step makes one token for each
     bytes_per_step     weights once, and the cache of all sequences
 
-    Example: 8 tokens/s at batch 4, 3 bytes a step, 10 bytes/s -> 0.6. More than 1 means that something is miscounted.
+    Example: 8 tokens/s at batch 4, 3 bytes a step, 10 bytes/s -> 0.6. More than 1 comes back as it is, as in mfu.
     ValueError: batch below 1.
 
     ● · about 1 line

@@ -46,7 +46,7 @@ def bound(intensity: float, hardware: Hardware) -> str:
 def attainable(intensity: float, hardware: Hardware) -> float:
     """Return the most FLOP/s that code of this intensity (FLOPs per byte) can reach: the lower of the two roofs.
 
-    Reading and arithmetic overlap fully. Example: 100 FLOP/s and 10 bytes/s: intensity 3 -> 30, 50 -> 100.
+    Arithmetic and moving the bytes overlap fully. Example: 100 FLOP/s and 10 bytes/s: intensity 3 -> 30, 50 -> 100.
     ValueError: intensity below 0.
 
     ● · about 1 line
@@ -60,6 +60,8 @@ def attainable(intensity: float, hardware: Hardware) -> float:
 
 def matmul_intensity(m: int, n: int, k: int, bytes_per_element: float) -> float:
     """Return the FLOPs per byte of (m, k) times (k, n), each of the three matrices moved once.
+
+    bytes_per_element  of all three: 2 in bfloat16, a fraction where elements are packed (0.5 for 4 bits)
 
     Example: m = n = k = 4, 2 bytes: 128 FLOPs, 96 bytes -> 1.333.
     ValueError: a dimension below 1.
