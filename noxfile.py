@@ -23,6 +23,8 @@ VERBS = {
     "hint": "one more hint: nox -s hint -- level00.layers.attention",
     "reset": "a stub anew, yours is kept: nox -s reset -- level00.layers.attention",
     "compare": "yours beside the solution: nox -s compare -- level00",
+    "bench": "yours, the solution, a naive way and a library's, timed: nox -s bench -- level00",
+    "watch": "judge what a save may have changed, at each save: nox -s watch -- level00",
     "doctor": "what is installed, and the fix for what is not",
     "gauntlet": "known-wrong programs against a level's tests: nox -s gauntlet -- level00",
     "stubs": "write the stubs from the solutions; --check only compares",
@@ -132,6 +134,14 @@ def tests(session: nox.Session) -> None:
     prepare(session)
     if verdict := judge(*session.posargs):
         session.error(verdict)
+
+
+@nox.session(venv_backend="none")
+def noise(session: nox.Session) -> None:
+    """how often the clock errs on this machine: nox -s noise -- level01 --verdicts 20"""
+    prepare(session)
+    if code := run(PYTHON, ROOT / "tools/noise.py", *session.posargs):
+        session.error(f"stopped with exit code {code}, for the reason above")
 
 
 @nox.session(venv_backend="none")

@@ -14,7 +14,7 @@ from .report import Line
 @cache
 def checks() -> tuple[tuple[str, str, str], ...]:
     """(what, finding, fix): an empty fix means that all is well."""
-    found = [python(), *packages(), torch_build(), threads(), memory(), disk(), model(), folder(), terminal()]
+    found = [python(), *packages(), torch_build(), threads(), clock(), memory(), disk(), model(), folder(), terminal()]
     return tuple(found)
 
 
@@ -86,6 +86,19 @@ def threads() -> tuple[str, str, str]:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     set_to = os.environ.get("OMP_NUM_THREADS", "not set")
     return "cores", f"{usable} of {cores} usable; tests use one thread (OMP_NUM_THREADS outside: {set_to})", ""
+
+
+def clock() -> tuple[str, str, str]:
+    """Whether the roofline could judge now: a disturbed machine is no fault, and passes."""
+    from .roofline import CAN_JUDGE, STEADY, Gemv, unsteadiness
+
+    if not CAN_JUDGE:
+        return "clock", "CPU time ticks too coarsely here: the roofline judges nothing, the counts judge all", ""
+    found = unsteadiness(Gemv())
+    if found <= STEADY:
+        return "clock", f"steady (median {found:.2f} of the best round): the roofline can judge", ""
+    said = f"disturbed (median {found:.1f} of the best round, {STEADY} is steady): the roofline may say inconclusive"
+    return "clock", f"{said}; stop what else runs", ""
 
 
 def memory() -> tuple[str, str, str]:

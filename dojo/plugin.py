@@ -31,6 +31,8 @@ def pytest_addoption(parser):
 @pytest.hookimpl(trylast=True)  # after the terminal reporter, which is replaced
 def pytest_configure(config):
     config.addinivalue_line("markers", "kata(id): the kata, worksheet answer or checkpoint that a test judges")
+    if config.pluginmanager.get_plugin("dojo-bench"):  # times, and judges nothing
+        return
     job = config.pluginmanager.get_plugin("dojo-job")
     levels = job.levels if job else levels_in(config)
     if not levels or config.option.help:

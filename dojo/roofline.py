@@ -8,7 +8,7 @@ import contextlib
 import ctypes
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -196,6 +196,14 @@ def _best(call: Callable[[], object], rounds: int = 15) -> float:
     return min(_seconds(call) for _ in range(rounds))
 
 
+def unsteadiness(call: Callable[[], object], rounds: int = 9) -> float:
+    """Median over minimum of the CPU seconds of some rounds: above STEADY nothing can be judged."""
+    with one_thread():
+        call()
+        taken = [_seconds(call) for _ in range(rounds)]
+    return median(taken) / min(taken)
+
+
 @dataclass(frozen=True)
 class Row:
     """One measured program: a point under the roof."""
@@ -223,20 +231,3 @@ class Row:
         here = machine()
         least = max(self.bytes / here.bytes_per_second, self.flops / here.flops_per_second)
         return 100 * least / self.seconds
-
-
-def plot(rows: Sequence[Row], path: str | Path) -> None:
-    """Draw the machine's two roofs and a point for each row into the picture `path` (.png or .svg)."""
-    from matplotlib.figure import Figure  # without pyplot: no window system, no global state
-
-    axes = (figure := Figure(figsize=(7, 4.5), layout="constrained")).subplots()
-    ridge = machine().flops_per_second / machine().bytes_per_second
-    intensities = [1 / 8, ridge, 1024]
-    axes.plot(intensities, [machine().roof(x) / 1e9 for x in intensities], "k-", label="roof, one thread")
-    for row in rows:
-        speed = row.flops / row.seconds / 1e9
-        axes.plot(row.intensity, speed, "o", label=f"{row.name} ({row.percent:.0f}%, {row.bound})")
-    axes.set(xscale="log", yscale="log", xlabel="FLOP per byte", ylabel="GFLOP/s")
-    axes.grid(True, which="both", alpha=0.25)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)

@@ -111,8 +111,9 @@ def reset(what: str) -> None:
 
 @main.command()
 @click.argument("what")
-def compare(what: str) -> None:
-    """Show how the solution of a level, a module or a kata differs from yours."""
+@click.option("--no-time", is_flag=True, help="only the difference, not what it buys")
+def compare(what: str, no_time: bool) -> None:
+    """Show how the solution of a level, a module or a kata differs from yours, and what that buys."""
     what = whole(what)
     if what.count(".") == 1 and what.split(".")[1] not in catalog.modules(what.split(".")[0]):
         raise UnknownId(f"there is no {what!r}; name a level, one of its modules or a kata")
@@ -121,6 +122,47 @@ def compare(what: str) -> None:
     say(((line, "bold" if line[:3] in ("---", "+++") else styles.get(line[:1], "")) for line in lines), wrap=False)
     if not lines:
         click.echo(f"{what}: yours and the solution are the same")
+    elif not no_time:
+        timed(what)
+
+
+@main.command()
+@click.argument("level")
+def bench(level: str) -> None:
+    """Time yours beside the solution, a naive way and a library's; each run is kept, and the last one shown."""
+    from .raced import draw
+
+    what = whole(level)
+    if not (found := timed(what)):
+        raise click.ClickException(f"{what} has no benchmarks: try its level, nox -s bench -- {what.split('.')[0]}")
+    path = catalog.ROOT / "labs-out" / f"bench-{what}.png"
+    if draw(found, path):
+        click.echo(f"  wrote {path}\n")
+
+
+def timed(what: str) -> list:
+    """Run the benchmarks of a level, a module or a kata, and print their tables."""
+    from . import raced
+
+    level = what.split(".")[0]
+    if not raced.has_benchmarks(level):
+        return []
+    from . import bench as timing  # brings pytest, which takes half a second
+
+    found = timing.run(level, what, lambda one: say(raced.lines(one), wrap=False))
+    say([*(raced.legend(found) if found else ()), ("", "")])
+    return found
+
+
+@main.command()
+@click.argument("level")
+def watch(level: str) -> None:
+    """Judge your level at each save: what the saved file may have changed, within a second or two. Ctrl-C ends it."""
+    from .watch import watch as follow
+
+    level = catalog.level_name(level)
+    say([(f"watching levels/{level}: save a file, or Ctrl-C", "bold")])
+    follow(level, lambda text: say([("", ""), (text, "bold")]))
 
 
 @main.command()
@@ -281,6 +323,7 @@ def hardware(words: tuple[str, ...], dtype: str, by: str | None, no_measure: boo
     """Show accelerators with their two roofs and the ridge (all, or those that WORDS name), and this machine."""
     from . import machine
     from .hardware import load
+    from .raced import points
 
     if plot and not plot.lower().endswith((".png", ".svg", ".pdf")):
         words, plot = (*words, plot), PICTURE  # `--plot h100`: that was a word
@@ -291,6 +334,5 @@ def hardware(words: tuple[str, ...], dtype: str, by: str | None, no_measure: boo
     say([*machine.disturbed(here), *machine.notes(chips, dtype)])
     if plot:
         path = catalog.ROOT / PICTURE if plot == PICTURE else Path(plot)
-        # no points yet: the learner's measured katas come with the module that keeps their measurements
-        machine.draw(drawn, dtype, here, [], path)
+        machine.draw(drawn, dtype, here, list(points()), path)
         click.echo(f"  wrote {path}\n")

@@ -134,6 +134,20 @@ def test_every_kata_is_fenced_and_documented(level):
         assert any("Example" in doc for doc in docs) or kata.dots == 3 or kata.id.endswith("hidden_states"), kata.id
 
 
+@LEVELS
+def test_a_level_has_benchmarks_that_fit_a_table(level):
+    """What they measure is tested in test_bench.py."""
+    [path] = (catalog.ROOT / "levels" / level / "benchmarks").glob("*.py")
+    assert path.name == f"bench_{level[-2:]}.py"
+    found = [(n, node) for n, node in catalog.definitions(ast.parse(path.read_text("utf-8"))) if n.startswith("bench_")]
+    assert found
+    for name, node in found:
+        [mark] = [ast.literal_eval(d.args[0]) for d in node.decorator_list if ast.unparse(d.func) == "pytest.mark.kata"]
+        assert catalog.kata(mark).level == level, name
+        title = ast.get_docstring(node)
+        assert title and "\n" not in title and len(title) <= 80 and not title.endswith("."), f"{name} has no title"
+
+
 def test_test_files_have_names_of_their_own():
     names = Counter(path.name for path in catalog.ROOT.glob("levels/*/*/test_*.py"))
     assert max(names.values()) == 1
@@ -171,7 +185,11 @@ def test_the_code_is_formatted_and_linted():
     """Everything but the learner's own modules."""
     places = [
         ".",
-        *(str(path) for folder in ("tests", "checkpoint", "labs") for path in catalog.ROOT.glob(f"levels/*/{folder}")),
+        *(
+            str(path)
+            for folder in ("tests", "checkpoint", "labs", "benchmarks")
+            for path in catalog.ROOT.glob(f"levels/*/{folder}")
+        ),
     ]
     for arguments in (["check"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *arguments, *places]

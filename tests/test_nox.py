@@ -47,7 +47,7 @@ def nox(clone: Path, *args: str) -> tuple[int, str]:
 def test_the_list_names_each_level_by_its_lesson(clone):
     code, output = nox(clone, "-l")
     assert code == 0 and "* level00 -> Transformer fundamentals\n" in output
-    assert all(f"- {verb} -> " in output for verb in [*noxfile.VERBS, "levels", "tests", "fresh_clone"])
+    assert all(f"- {verb} -> " in output for verb in [*noxfile.VERBS, "levels", "tests", "noise", "fresh_clone"])
 
 
 def test_a_level_ends_with_the_summary_of_its_report(clone):

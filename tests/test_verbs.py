@@ -234,7 +234,7 @@ def test_the_solutions_branch_touches_neither_files_nor_index(project):
 
 def test_the_doctor_of_a_sound_environment():
     lines = "\n".join(text for text, _ in doctor.findings())
-    for what in ("python", "torch", "cores", "memory", "disk", "model", "clone", "terminal"):
+    for what in ("python", "torch", "cores", "clock", "memory", "disk", "model", "clone", "terminal"):
         assert f" {what} " in lines
 
 
@@ -254,6 +254,21 @@ def test_a_missing_package_comes_with_its_fix(monkeypatch):
     monkeypatch.setattr(doctor.metadata, "version", version)
     what, finding, fix = doctor.packages()[1]
     assert (what, finding.partition(",")[0]) == ("numpy", "missing") and fix.endswith("pip install 'numpy>=2.0,<3'")
+
+
+def test_the_doctor_says_when_the_clock_can_not_judge(monkeypatch):
+    from dojo import roofline
+
+    monkeypatch.setattr(roofline, "Gemv", int)
+    monkeypatch.setattr(roofline, "CAN_JUDGE", True)
+    monkeypatch.setattr(roofline, "unsteadiness", lambda call: 1.04)
+    assert doctor.clock() == ("clock", "steady (median 1.04 of the best round): the roofline can judge", "")
+    monkeypatch.setattr(roofline, "unsteadiness", lambda call: 2.31)
+    what, finding, fix = doctor.clock()
+    assert finding.startswith("disturbed (median 2.3 of the best round, 1.5 is steady)")
+    assert finding.endswith("the roofline may say inconclusive; stop what else runs") and not fix, "it passes: no fault"
+    monkeypatch.setattr(roofline, "CAN_JUDGE", False)
+    assert "the counts judge all" in doctor.clock()[1]
 
 
 def test_a_fault_makes_the_doctor_fail(monkeypatch):

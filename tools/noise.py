@@ -1,0 +1,174 @@
+"""How often does the clock err? Many verdicts of the roofline assertions and their negative controls, under noise.
+
+    nox -s noise -- [level02 …] [--verdicts 5] [--under quiet busy1 busy2 hog bursts]
+
+The repository's tests run each of them once; this is for whoever changes a threshold, or the clock, and for whoever
+doubts a verdict. reference/noise.md says what the numbers mean.
+"""
+
+import argparse
+import collections
+import contextlib
+import multiprocessing
+import random
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+def level00():
+    """(threshold, the assertion, its negative control), the last two as (target, reference)."""
+    import level00.transformer as transformer
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_controls import TOKENS, checkpoint_of, prefill, token_by_token
+
+    checkpoint, weights = checkpoint_of("level00"), matrices(load()[1])
+    ids = checkpoint.prompt()
+    right = prefill(transformer, ids), Sweep(weights, checkpoint.PROMPT_TOKENS)
+    return (
+        checkpoint.NEED,
+        right,
+        (prefill(transformer, ids[:, :TOKENS], linear=token_by_token), Sweep(weights, TOKENS)),
+    )
+
+
+def level01():
+    """As level00."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level01_controls import cached_step, checkpoint_of, uncached_step
+
+    checkpoint, sweep = checkpoint_of("level01"), Sweep(matrices(load()[1]), 1)
+    return checkpoint.NEED, (cached_step(checkpoint), sweep), (uncached_step(checkpoint), sweep)
+
+
+def level02():
+    """As level00."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level02_controls import cached_step, checkpoint_of, copying
+
+    checkpoint, sweep = checkpoint_of("level02"), Sweep(matrices(load()[1]), 1)
+    return checkpoint.NEED, (cached_step(checkpoint), sweep), (cached_step(checkpoint, linear=copying), sweep)
+
+
+def level02_updates():
+    """As level00, for the second clock of level 02: its slowest right cache, its fastest wrong one."""
+    from tests.test_level02_controls import CloneOfKeys, Indexed, checkpoint_of, timed_updates
+
+    checkpoint = checkpoint_of("level02")
+    return checkpoint.NEED_UPDATE, timed_updates(checkpoint, Indexed), timed_updates(checkpoint, CloneOfKeys)
+
+
+def level03():
+    """As level00: the slowest right choice, and one that visits the entries one by one."""
+    from tests.test_level03_controls import checkpoint_of, entry_by_entry, in_lists, timed_choice
+
+    checkpoint = checkpoint_of("level03")
+    return checkpoint.NEED, timed_choice(checkpoint, in_lists), timed_choice(checkpoint, entry_by_entry)
+
+
+# ---- noise
+
+
+def spin() -> None:
+    """Keeps one core busy."""
+    while True:
+        pass
+
+
+def hog() -> None:
+    """Keeps the memory bus busy."""
+    import numpy
+
+    one, other = numpy.ones(2**24), numpy.empty(2**24)  # 128 MiB each
+    while True:
+        numpy.copyto(other, one)
+
+
+def bursts() -> None:
+    """Either of them, now and then."""
+    import numpy
+
+    one, other = numpy.ones(2**24), numpy.empty(2**24)
+    while True:
+        end, kind = time.monotonic() + random.uniform(0.05, 0.5), random.choice(("spin", "hog", "rest"))
+        while time.monotonic() < end:
+            if kind == "hog":
+                numpy.copyto(other, one)
+            elif kind == "rest":
+                time.sleep(0.01)
+
+
+NOISES = {"quiet": [], "busy1": [spin], "busy2": [spin, spin], "hog": [hog], "bursts": [bursts, bursts]}
+
+
+@contextlib.contextmanager
+def noise(kind: str):
+    processes = [multiprocessing.Process(target=program, daemon=True) for program in NOISES[kind]]
+    for process in processes:
+        process.start()
+    yield
+    for process in processes:
+        process.kill()
+
+
+# ---- the verdicts
+
+
+def main() -> None:
+    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03)}
+    parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
+    parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
+    parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")
+    parser.add_argument("--under", nargs="+", default=list(NOISES), choices=NOISES, help="beside whatever runs anyway")
+    options = parser.parse_args()
+    if unknown := set(options.levels) - set(levels):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(levels)}")
+    from dojo.mount import mount, one_thread
+
+    one_thread()
+    for level in sorted({name[:7] for name in levels}):
+        mount(level, ROOT / "solutions" / level)
+    judged = collections.Counter()
+    print(f"{'':<17}{'noise':<8}{'':<11}{'pass':>6}{'fail':>6}{'inconclusive':>14}   of its reference")
+    for name in options.levels or levels:
+        need, *both = levels[name]()
+        for kind in options.under:
+            for what, pair in zip(("assertion", "control"), both):
+                judged += many(f"{name:<17}{kind:<8}{what:<11}", what, pair, need, kind, options.verdicts)
+    for what, wrong, said in (("assertion", "fail", "false red"), ("control", "pass", "false green")):
+        number, errors = judged[what], judged[what, wrong]
+        print(f"{said}: {errors} of {number} verdicts; 95% sure that it is below {bound(errors, number):.1%}")
+
+
+def many(label: str, what: str, pair, need: float, kind: str, number: int) -> collections.Counter:
+    """Print a line, return counts: all verdicts by `what`, and by (what, state)."""
+    from dojo.roofline import judge
+
+    with noise(kind):
+        verdicts = [judge(*pair, need=need) for _ in range(number)]
+    states, fractions = collections.Counter(v.state for v in verdicts), [v.fraction for v in verdicts]
+    numbers = f"{states['pass']:>6}{states['fail']:>6}{states['inconclusive']:>14}"
+    print(f"{label}{numbers}   {min(fractions):.2f} to {max(fractions):.2f}, need {need}", flush=True)
+    return collections.Counter({what: number, **{(what, state): n for state, n in states.items()}})
+
+
+def bound(errors: int, number: int) -> float:
+    """The largest error rate under which so few errors still happen in 1 of 20 tries (Clopper and Pearson)."""
+    from math import comb
+
+    low, high = errors / number, 1.0
+    for _ in range(50):
+        p = (low + high) / 2
+        seen = sum(comb(number, k) * p**k * (1 - p) ** (number - k) for k in range(errors + 1))
+        low, high = (p, high) if seen > 0.05 else (low, p)
+    return high
+
+
+if __name__ == "__main__":
+    main()
