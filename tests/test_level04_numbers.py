@@ -8,7 +8,7 @@ import importlib
 import io
 import re
 from itertools import count
-from math import floor, log10, prod
+from math import ceil, floor, log10, prod
 from pathlib import Path
 from time import perf_counter
 
@@ -195,7 +195,11 @@ def test_what_the_lesson_says_in_words():
     share = 8 * 1024 * entry(SMOL) / (2 * read(SMOL)[0] + 8 * 1024 * entry(SMOL))
     assert f"keys and values are {100 * share:.0f}% of what SmolLM2 reads" in LESSON
     pooled = [numpy.percentile(values, 75) for values in ([1, 1, 1, 9], [1, 1, 1, 1], [1, 1, 1, 9, 1, 1, 1, 1])]
-    assert (pooled[0] + pooled[1]) / 2 != pooled[2]  # "Percentiles don't average"
+    assert (
+        f"have a p75 of {pooled[0]:.0f} and of {pooled[1]:.0f}: not {sum(pooled[:2]) / 2:.0f} together, "
+        f"but {pooled[2]:.0f}"
+    ) in LESSON
+    assert f"by nearest rank the p99 of these five is {sorted(VALUES)[ceil(0.99 * 5) - 1]}" in LESSON
 
 
 def test_the_examples_of_the_latencies():
