@@ -299,9 +299,9 @@ def test_equally_long_is_long_enough(expect, width, right):
 @pytest.mark.parametrize(
     "peak, width, right",
     [
-        (1023, 2, 1023),
+        (1023.5, 2, 1024),
         (1024, 2, 1024),
-        (1025, 2, 1025),
+        (1024.5, 2, 1025),
         (1025, 1, 513),
         (1024, 1, 512),
         (1023, 1, 512),
