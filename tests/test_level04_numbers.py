@@ -18,7 +18,7 @@ import torch
 
 from dojo import catalog, hardware, models, report
 from dojo.models import Config
-from tests.controls import solutions_of
+from tests.controls import checkpoint_of, solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = (ROOT / "levels/level04/README.md").read_text(encoding="utf-8")
@@ -146,6 +146,7 @@ CLAIMS = [
     f"an MBU of {150 * 15.14e9 / BANDWIDTH:.2f} would come out as {8 * 150 * 15.14e9 / BANDWIDTH:.2f}",
     # checkpoint, questions
     f"reads {4 * read(SMOL)[0]:,} + n · {entry(SMOL, 4):,} bytes",
+    f"would be {BANDWIDTH / (2 * read(SMOL)[0] + entry(SMOL)):,.0f} tokens/s at most",
     f"an MFU of {100 * MFU:.2f}%. What would you fix",
     f"An engine has an MBU of {100 * MBU:.0f}%",
 ]
@@ -239,6 +240,16 @@ def test_links_into_earlier_levels_lead_to_their_headings():
     for level, anchor in linked:
         headings = re.findall(r"^#+ (.*)$", (ROOT / f"levels/{level}/README.md").read_text(encoding="utf-8"), re.M)
         assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_checkpoint_is_what_the_lesson_says():
+    [path] = (ROOT / "levels/level04/checkpoint").glob("test_*.py")
+    source, made = path.read_text(encoding="utf-8"), checkpoint_of("level04")
+    assert f"with {made.BATCH} sequences the weights once, as with one" in LESSON
+    [(low, high)] = re.findall(r"within\(share, ([\d.]+), ([\d.]+),", source)
+    assert f"The MBU of a real step is between {low} and {high}, for one sequence and for {made.BATCH}" in LESSON
+    [least] = re.findall(r"within\(times, (\d+), ", source)
+    assert f"a prefill of {made.PROMPT} tokens is at least {['', 'once', 'twice'][int(least)]} that of decode" in LESSON
 
 
 def test_the_lesson_asks_what_is_answered():
