@@ -130,7 +130,7 @@ CLAIMS = [
     f"an MBU of {100 * MBU:.1f}% and an MFU of {100 * MFU:.2f}%",
     f"The other {100 * (1 - MBU):.0f}% went",
     f"measured products come to {100 * REACHED[0][0]:.0f}% to {100 * REACHED[-1][0]:.0f}% of the peak",
-    f"{max(4 * 32, 64)} MiB for one of 32 MiB",
+    f"{max(4 * 32, 64)} MiB for 32 MiB",
     f"of 9, 3, 2 and 5 s it is {min(9, 3, 2, 5)}, the mean is {numpy.mean([9, 3, 2, 5])}",
     # pitfalls
     f"a TPOT of {0.3 / 3:.1f} s, the other, which puts the first wait into the mean, {0.8 / 3:.3f}; right is {0.3 / 2}",
@@ -218,11 +218,14 @@ def test_the_examples_of_the_latencies():
 
 
 def test_the_picture_of_the_roof_is_drawn_to_scale():
-    """16 columns for a factor of 10 in intensity, and the axis begins at 1."""
-    axis = next(line for line in LESSON.splitlines() if line.startswith("       └┬"))
+    """16 columns for a factor of 10 in intensity, from 1 on; the slope falls by a row every 4.9 columns."""
+    lines = LESSON.splitlines()
+    bottom, axis = next((i, line) for i, line in enumerate(lines) if line.startswith("       └┬"))
     ticks = [i - 8 for i, mark in enumerate(axis) if mark == "┬"]
     shown = [ONE.intensity, STEPS[1].intensity, MANY.intensity, RIDGE, prefill(1024)]
     assert ticks == pytest.approx([16 * numpy.log10(x) for x in shown], abs=0.7)
+    slope = [(bottom - row, mark) for row in range(bottom - 9, bottom) for mark in [re.search("[┌●·]", lines[row])]]
+    assert [mark.start() - 8 for _, mark in slope] == pytest.approx([4.9 * (row - 1) for row, _ in slope], abs=2)
 
 
 def test_the_table_of_katas_repeats_their_metadata():
