@@ -42,6 +42,8 @@ class Copy:
 class Run:
     """A pytest plugin for the length of a run; `tell` gets the lines of each benchmark when it has been timed."""
 
+    __name__ = "dojo-bench"  # as pytest knows it
+
     level: str
     what: str  # the level, one of its modules or a kata
     tell: Callable[[Raced], object]
@@ -141,19 +143,9 @@ def run(level: str, what: str, tell: Callable[[Raced], object]) -> list[Raced]:
     arguments += ["-o", "python_files=bench_*.py", "-o", "python_functions=bench_*", f"--timeout={TIMEOUT}"]
     arguments += [f"--benchmark-storage=file://{folder().as_posix()}", f"--benchmark-save={level}"]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        code = pytest.main(arguments, plugins=[_Named(here)])
+        code = pytest.main(arguments, plugins=[here])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if here.broken:
         raise ValueError(f"a benchmark of {level} can't be run: {here.broken[0]}")
     return list(here.raced.values())
-
-
-class _Named:
-    """Registers the run under the name that the plugin looks for."""
-
-    def __init__(self, run: Run):
-        self.run = run
-
-    def pytest_load_initial_conftests(self, early_config) -> None:
-        early_config.pluginmanager.register(self.run, "dojo-bench")

@@ -119,6 +119,8 @@ def alarm(seconds: float) -> Iterator[None]:
 class Job:
     """The plugin's view of one trial: what to mount, which tests to keep, where the verdicts go."""
 
+    __name__ = "dojo-job"  # as pytest knows it
+
     def __init__(self, trial: Trial, ghost: Ghost | None, folder: Path | None = None):
         self.levels, self.seconds, self.medium = [trial.level], SECONDS, Here()
         self.table = plan([], "solutions", Progress())
@@ -148,22 +150,12 @@ def run(trial: Trial, ghost: Ghost | None, folder: Path | None = None) -> Job:
     wanted = sorted({str(path) for path, _ in catalog.tests(trial.level).get(job.only, [])})
     tests = wanted or [str(catalog.ROOT / "levels" / trial.level / "tests")]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        pytest.main(["-q", "--rootdir", str(catalog.ROOT), *tests], plugins=[_Named(job)])
+        pytest.main(["-q", "--rootdir", str(catalog.ROOT), *tests], plugins=[job])
     unmount(trial.level)
     for name, module in list(sys.modules.items()):  # test files hold references into the ghost's module
         if (getattr(module, "__file__", "") or "").startswith(str(catalog.ROOT / "levels")):
             del sys.modules[name]
     return job
-
-
-class _Named:
-    """Registers the job under the name that the plugin looks for."""
-
-    def __init__(self, job: Job):
-        self.job = job
-
-    def pytest_load_initial_conftests(self, early_config) -> None:
-        early_config.pluginmanager.register(self.job, "dojo-job")
 
 
 def judge(trial: Trial) -> Result:
