@@ -30,6 +30,12 @@ def step(checkpoint, batch, **seams):
     return checkpoint.stepping(load(), batch, partial(checkpoint.forward, **seams))
 
 
+def one_by_one(checkpoint):
+    """The same tokens, a sequence at a time: the weights are read for each."""
+    one = step(checkpoint, 1)
+    return lambda: [one() for _ in range(checkpoint.BATCH)]
+
+
 def predicted(checkpoint, batch=None):
     return checkpoint.decode_step_cost(load()[0], batch or checkpoint.BATCH, checkpoint.CONTEXT, 4, 4)
 
@@ -47,8 +53,7 @@ def says(checkpoint, test, *args):
 
 
 def test_one_sequence_after_the_other_is_too_slow(checkpoint, sweep):
-    one = step(checkpoint, 1)
-    slow = judge(lambda: [one() for _ in range(checkpoint.BATCH)], sweep, need=checkpoint.NEED, rounds=2, attempts=1)
+    slow = judge(one_by_one(checkpoint), sweep, need=checkpoint.NEED, rounds=2, attempts=1)
     assert slow.state == "fail", str(slow)
     right = judge(step(checkpoint, checkpoint.BATCH), sweep, need=checkpoint.NEED)
     assert right.state == "pass", str(right)

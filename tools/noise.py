@@ -72,6 +72,17 @@ def level03():
     return checkpoint.NEED, timed_choice(checkpoint, in_lists), timed_choice(checkpoint, entry_by_entry)
 
 
+def level04():
+    """As level00: a step of 8 sequences, and one sequence after the other."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level04_controls import checkpoint_of, one_by_one, step
+
+    checkpoint = checkpoint_of("level04")
+    sweep = Sweep(matrices(load()[1]), checkpoint.BATCH)
+    return checkpoint.NEED, (step(checkpoint, checkpoint.BATCH), sweep), (one_by_one(checkpoint), sweep)
+
+
 # ---- noise
 
 
@@ -121,7 +132,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03)}
+    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03, level04)}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")
