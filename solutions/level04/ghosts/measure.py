@@ -230,7 +230,7 @@ _probe(
 )
 _probe("one_row_more", "What is whole rows already stays as it is.", WHOLE, "return (wanted // 4096 + 1) * 4096")
 _probe("not_whole_rows", "Round up to whole rows of 4096 bytes: a part of a row is not read.", WHOLE, "return wanted")
-_probe("rows_of_1024_bytes", "A row has 1024 numbers of 4 bytes.", WHOLE, "return -(-wanted // 1024) * 1024")
+_probe("whole_kib", "A row has 1024 numbers of 4 bytes.", WHOLE, "return -(-wanted // 1024) * 1024")
 _probe("number_of_rows", "Bytes are asked for, not rows.", WHOLE, "return -(-wanted // 4096)")
 _probe("a_float", "A number of bytes is an int.", WHOLE, "return float(-(-wanted // 4096) * 4096)")
 _probe(
@@ -362,6 +362,14 @@ _read(
     "Multiply the whole matrix: the other rows are never read.",
     PRODUCT,
     "lambda: torch.mv(matrix[:1], vector)",
+)
+_read(
+    "one_part_again_and_again",
+    "Read all of the matrix: a part that is multiplied again comes from the cache.",
+    PRODUCT,
+    "lambda: [torch.mv(part, vector) for _ in range(len(matrix) // len(part))]",
+    "out = torch.empty(matrix.shape[0])",
+    "part = matrix[: len(matrix) // 8] if len(matrix) % 8 == 0 else matrix",
 )
 _read(
     "never_written",
@@ -513,6 +521,18 @@ _gemm(
     "An expanded number is no matrix in memory: make both.",
     OPERANDS,
     "a, b, out = torch.ones(1, 1).expand(n, n), torch.ones(1, 1).expand(n, n), torch.empty(n, n)",
+)
+_gemm(
+    "gemm_one_of_them_expanded",
+    "Both are matrices in memory: an expanded row is one row.",
+    OPERANDS,
+    "a, b, out = torch.ones(n, n), torch.ones(1, n).expand(n, n), torch.empty(n, n)",
+)
+_gemm(
+    "gemm_never_written",
+    "Fill both matrices: what was never written may hold anything.",
+    OPERANDS,
+    "a, b, out = torch.empty(n, n), torch.empty(n, n), torch.empty(n, n)",
 )
 _gemm(
     "gemm_made_in_each_round",
