@@ -128,6 +128,7 @@ class Job:
             self.table[trial.level] = folder
         self.ghost, self.only = ghost, ghost.id if ghost else ""
         self.verdicts, self.outcomes = {}, {}
+        self.broken = False  # pytest itself failed: not all tests have run
 
     def mount(self) -> None:
         mount_all(self.table)
@@ -150,7 +151,7 @@ def run(trial: Trial, ghost: Ghost | None, folder: Path | None = None) -> Job:
     wanted = sorted({str(path) for path, _ in catalog.tests(trial.level).get(job.only, [])})
     tests = wanted or [str(catalog.ROOT / "levels" / trial.level / "tests")]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        pytest.main(["-q", "--rootdir", str(catalog.ROOT), *tests], plugins=[job])
+        job.broken = pytest.main(["-q", "--rootdir", str(catalog.ROOT), *tests], plugins=[job]) > 1
     unmount(trial.level)
     for name, module in list(sys.modules.items()):  # test files hold references into the ghost's module
         if (getattr(module, "__file__", "") or "").startswith(str(catalog.ROOT / "levels")):
@@ -174,6 +175,8 @@ def judge(trial: Trial) -> Result:
     if verdict is None:
         return Result(trial, False, f"BAD {label}: no test judges {ghost.id}")
     passed = verdict.state == "cleared"
+    if passed and job.broken:
+        return Result(trial, False, f"BAD {label}: pytest broke off, not all tests of {ghost.id} have run")
     if trial.kind == "alternative":
         return Result(
             trial, passed, f"ok {label}" if passed else f"REJECTED {label} by {verdict.test}: {verdict.lines}"

@@ -118,7 +118,10 @@ class Judge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
-        made = yield
+        try:
+            made = yield
+        except TypeError:  # of pytest itself: a call that was stopped between two lines has no line number to show
+            made = pytest.TestReport(item.nodeid, item.location, {}, "failed", None, call.when)
         if call.when == "call" or call.excinfo:
             one = outcome.of(item, call, kata_of(item), self.table.values())
             one.printed = outcome.excerpt(made.capstdout + made.capstderr)

@@ -1,5 +1,12 @@
 """The gauntlet itself, on a miniature level: what it must notice."""
 
+from types import SimpleNamespace
+
+import pytest
+
+from dojo import gauntlet, judge
+from dojo.outcome import Outcome
+from dojo.report import Verdict
 from tests.miniature import screen, then, untouched, written
 
 GAUNTLET = ("dojo", "gauntlet", "level00", "--workers", "1")
@@ -65,3 +72,25 @@ def test_programs_from_outside(screen):
     assert "ok sums.total plus\n" in screen.text
     assert "BAD sums.nothing x: 'sums.nothing' is no kata of level00; its katas are level00.sums.total" in screen.text
     assert screen.text.endswith("\n5 programs, 2 of them not as they should be\n")
+
+
+def test_a_test_whose_report_pytest_cannot_make_is_judged_all_the_same(monkeypatch):
+    """A call that is stopped between two lines has no line number, and pytest fails while it looks for one."""
+    item = SimpleNamespace(nodeid="test_x", location=("test_x.py", 1, "test_x"), get_closest_marker=lambda _: None)
+    call = SimpleNamespace(when="call", excinfo=SimpleNamespace(value=ZeroDivisionError()))
+    whole = SimpleNamespace(table={}, outcomes={})
+    monkeypatch.setattr(judge.outcome, "of", lambda *_: Outcome("endless"))
+    hook = judge.Judge.pytest_runtest_makereport(whole, item, call)
+    next(hook)
+    with pytest.raises(StopIteration) as done:
+        hook.throw(TypeError("unsupported operand type(s) for -: 'NoneType' and 'int'"))
+    assert done.value.value.failed and [one.kind for one in whole.outcomes[""]] == ["endless"]
+
+
+def test_a_run_that_breaks_off_clears_nothing(monkeypatch):
+    """pytest's own failure leaves tests out, and the program would seem to pass."""
+    [trial] = [t for t in gauntlet.trials("level00") if (t.kind, t.name) == ("alternative", "from_shapes")]
+    for broken, begins in ((True, "BAD "), (False, "ok ")):
+        job = SimpleNamespace(verdicts={trial.id: Verdict(trial.id, "cleared")}, broken=broken)
+        monkeypatch.setattr(gauntlet, "run", lambda *_, job=job: job)
+        assert gauntlet.judge(trial).line.startswith(begins)
