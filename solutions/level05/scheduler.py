@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Arrival:
-    """A request of a trace: it may run from step `arrival` on, and emits `output_len` tokens, one per step."""
+    """A request of a trace: it may run from step `arrival` on, and emits `output_len` >= 1 tokens, one per step."""
 
     id: int
     arrival: int
@@ -41,8 +41,8 @@ def static_trace(requests: Sequence[Arrival], max_batch: int) -> list[list[int]]
     """Return, for each step, the ids that emit a token in it, when a batch is closed until its longest member is done.
 
     Whenever the machine is idle it takes up to max_batch of those that have arrived, by (arrival, id), in that order;
-    nobody joins them. Who is done emits nothing more. A step in which nobody has arrived is empty. The trace ends with
-    the last token. Example: output lengths 3, 1, 1, max_batch 2: [[0, 1], [0], [0], [2]].
+    nobody joins them. Who is done emits nothing more. A step in which nobody runs is empty. The trace ends with the
+    last token. Example: output lengths 3, 1, 1, max_batch 2: [[0, 1], [0], [0], [2]].
     ValueError: max_batch below 1.
 
     ●● · about 11 lines
@@ -65,10 +65,10 @@ def static_trace(requests: Sequence[Arrival], max_batch: int) -> list[list[int]]
 
 
 def continuous_trace(requests: Sequence[Arrival], max_batch: int) -> list[list[int]]:
-    """Return the trace as `static_trace` does, when free slots are refilled before every step, first come first served.
+    """Return the trace as `static_trace` does, when free slots are refilled before every step, by (arrival, id).
 
-    In a step the ids stand in the order in which they were admitted. Orca (OSDI 2022): iteration-level scheduling.
-    Example: output lengths 3, 1, 1, max_batch 2: [[0, 1], [0, 2], [0]].
+    First come, first served; in a step the ids stand in the order in which they were admitted. Iteration-level
+    scheduling: Orca (OSDI 2022). Example: output lengths 3, 1, 1, max_batch 2: [[0, 1], [0, 2], [0]].
     ValueError: max_batch below 1.
 
     ●● · about 10 lines
@@ -109,9 +109,10 @@ def plan_step(
 ) -> list[tuple[str, int]]:
     """Return [(id, number of tokens)] of one engine step, at most token_budget tokens together.
 
-    In this order, as far as the budget goes: running sequences that decode, one token each; running ones whose prompt
-    is not done, in their order; waiting ones in theirs, while fewer than max_seqs run. A prompt gets all that is left
-    of the budget, and never more than its pending tokens; nobody is skipped, nobody gets 0 tokens. Nothing is changed.
+    In this order, as far as the budget goes: running sequences that decode, one token each; the other running ones,
+    which still fill their cache; waiting ones, while fewer than max_seqs run. Among themselves they keep their order.
+    One that fills gets all that is left of the budget, and never more than its pending tokens. Nobody is skipped,
+    nobody gets 0 tokens, and nothing is changed.
     Example: one decoding, waiting prompts of 3 and 8, budget 6 -> 1, 3 and 2 tokens. Sarathi-Serve, arXiv 2403.02310.
     ValueError: token_budget or max_seqs below 1.
 
