@@ -90,6 +90,6 @@ def test_decodes_leave_less_of_the_budget(answer):
 
 @pytest.mark.kata("level05.worksheet.running_at_once")
 def test_as_many_run_as_arrive_while_one_runs(answer):
-    """So large max_seqs has to be, and memory for so many caches. Oracle: arrivals one by one, counted at one moment."""
+    """So large max_seqs has to be, and memory for so many caches. Oracle: single arrivals, counted at one moment."""
     starts = [arrival / 18 + 0.7 for arrival in range(1800)]
     answer("running_at_once").equals(sum(start <= 50 < start + 3.5 for start in starts), rel=0.01)
