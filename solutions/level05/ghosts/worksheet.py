@@ -206,7 +206,7 @@ slip(
 slip(
     "level05.worksheet.measured_flip",
     "slope_over_fixed",
-    "0.07143: upside down: how many times 1.5 ms are 21 ms?",
+    "0.07143: upside down: the fixed part is to be divided by what a sequence adds.",
     value=1.5 / 21,
 )
 slip(
