@@ -136,6 +136,7 @@ SMALL = 2 * read(SMOL)[0], entry(SMOL)  # bytes of weights and of a token, in bf
 CLAIMS = [
     # the big idea
     f"takes {BATCH / ms(decodes(1024)):.2f} times as long as a step of one",
+    f"{decodes(*[1024] * 64)[1] / 64e9:.3f} GB are read for a token, not {decodes(1024)[1] / 1e9:.1f}",
     f"{STATIC} steps, {share(PICTURE, 2, STATIC):.0f}% of the slots are used",
     f"{REFILLED} steps, {share(PICTURE, 2, REFILLED):.1f}%",
     # the concepts
@@ -166,7 +167,10 @@ CLAIMS = [
     f"it would be {(2 * SMALL[0] + 400 * SMALL[1]) / 1e6:.1f},",
     f"the longest cache for both {(SMALL[0] + 300 * SMALL[1]) / 1e6:.1f},",
     f"would read {decodes(*[1792] * 64)[1] / 1e9:.1f} GB, not {decodes(*MIXED)[1] / 1e9:.1f}",
-    f"{flip(1)} at every context. At 300 tokens it is {flip(300):,}, and from {last_flip() + 1} on never",
+    f"says {flip(1)} at every context",
+    f"says {ceil(2 * read()[0] / BANDWIDTH / (decodes(1000)[0] / PEAK))} at 1,000 tokens, where no batch",
+    f"Right is {flip(300):,} at 300, and from {last_flip() + 1} on never",
+    f"With 2 s and -0.5 s a sequence no flip was seen, and {2 / -0.5:.0f} is no batch",
     f"{flip(1) - 1} sequences still read for longer",
     f"makes {numpy.linalg.lstsq(numpy.array([TIMED[0]]).T, numpy.array(TIMED[1]), rcond=None)[0][0]:.2f} ms a sequence",
     f"the fastest step, {min(TIMED[1])} ms, has a sequence in it",
@@ -216,12 +220,12 @@ def test_the_answers_state_the_computed_number(claim):
 
 
 def test_what_the_lesson_says_in_words():
-    assert decodes(*MIXED) == decodes(*[1024] * 64)  # "the sum of the contexts counts, not their number"
+    assert decodes(*MIXED) == decodes(*[1024] * 64)  # "only the summed context counts"
     for context in (1, 100, 200, 300):  # "Weights in 8 bits halve each flip"
         assert flip(context, param=1) == pytest.approx(flip(context) / 2, abs=0.5)
     assert [flip(context) for context in (393, 394)] == [pytest.approx(554_092), None]
     sign = 2 * read()[0] / BANDWIDTH / abs(decodes(1000)[0] / PEAK - 1000 * entry() / BANDWIDTH)
-    assert f"there would be a flip at {ceil(sign)} sequences" in LESSON
+    assert f"the two times would cross at {ceil(sign)} sequences" in LESSON
     fixed, each = FIT  # "throughput is half of its limit"
     assert fixed / each / (fixed + each * fixed / each) == pytest.approx(1 / each / 2)
     slope = numpy.cov(*TIMED)[0, 1] / numpy.var(TIMED[0], ddof=1)  # the formula of concept 3

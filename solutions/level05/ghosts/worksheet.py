@@ -218,13 +218,13 @@ slip(
 slip(
     "level05.worksheet.measured_flip",
     "fixed",
-    "21: that is the fixed part in ms; divide by what a sequence adds.",
+    "21: that is the fixed part in ms; asked is how many sequences add as much.",
     value=21,
 )
 slip(
     "level05.worksheet.measured_flip",
     "per_sequence",
-    "1.5: those are the ms that a sequence adds; how many of them make up the fixed part?",
+    "1.5: those are the ms that a sequence adds; divide the fixed part by them.",
     value=1.5,
 )
 slip(
