@@ -110,6 +110,8 @@ def talk(impl: str, settings: dict, say) -> None:
     while (text := heard()) not in (None, "/quit"):
         if text == "/clear":
             conversation.clear()
+        elif text.startswith("/"):
+            say([(HELP, "dim")])
         elif text:
             try:
                 write(conversation.answer(text))

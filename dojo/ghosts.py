@@ -220,7 +220,7 @@ def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> t
     for first, explains in hits.items():
         for second, others in hits.items():
             if all(x or y for x, y in zip(explains, others)):
-                return [first, second], True
+                return [first, second] if explains[0] else [second, first], True  # that of the case shown comes first
     here = sorted(((sum(explains), g.name, g) for g, explains in hits.items() if explains[0]), reverse=True)
     clear = here and (len(here) == 1 or here[0][0] > here[1][0])
     return ([here[0][2]] if clear else []), False

@@ -268,8 +268,9 @@ def _show(x: Any, depth: int = 0) -> str:
             return f"a {type_name(x)} of {len(x)} entries: {{{_show_items(x.items(), depth)}, …}}"
         return "{" + _show_items(x.items(), depth) + "}"
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        fields = [f.name for f in dataclasses.fields(x) if f.repr]
-        return f"{type_name(x)}({', '.join(f'{name}={_show(getattr(x, name), depth + 1)}' for name in fields)})"
+        fields = [(f.name, _show(getattr(x, f.name), depth + 1), f.default) for f in dataclasses.fields(x) if f.repr]
+        changed = [f"{name}={text}" for name, text, default in fields if text != _show(default, depth + 1)]
+        return f"{type_name(x)}({', '.join(changed)})"
     if callable(x) and hasattr(x, "__name__"):
         return x.__name__
     if isinstance(x, list | tuple):

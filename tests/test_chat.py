@@ -57,12 +57,13 @@ def test_one_answer_goes_to_stdout_alone(screen):
     assert screen.err.endswith("  sums: solution · more: solution\n")
 
 
-@screen(cleared, *CHAT, input="ab\n\nx\n/clear\nlong\ny\n/quit\nz\n")
+@screen(cleared, *CHAT, input="ab\n\n/help\nx\n/clear\nlong\ny\n/quit\nz\n")
 def test_a_conversation_says_whose_code_talks(screen):
     head, _, rest = screen.text.partition("\n")
     assert head == "SmolLM2-135M-Instruct · sums: yours · more: solution" and screen.code == 0
     assert "ba 1 0.2\n  2 tokens · " in rest and "x 2 0.2\n  1 token\n" in rest
     assert "  that does not fit: start a new one\n" in rest and "y 2 0.2\n" in rest and "z" not in rest
+    assert screen.text.count("Ctrl-C stops an answer") == 2, "/help is no message to the model"
 
 
 @screen(cleared, *CHAT, "--once", "a", "--impl", "solutions")

@@ -213,7 +213,7 @@ SHOWN = {
     "numpy scalars": ([np.float32(0.5), np.int64(3)], "[0.5, 3]"),
     "one": ((1,), "(1,)"),
     "enum": (ONE.Color.RED, "Color.RED"),
-    "dataclass": (ONE.Request(1, t(2.0)), "Request(id=1, weight=[2.0], note=None)"),
+    "dataclass": (ONE.Request(1, t(2.0)), "Request(id=1, weight=[2.0])"),
     "function": (math.sqrt, "sqrt"),
     "huge int": (1 << 40_000, "an int of 40001 bits"),
     "hostile": ([Hostile()], "a list that can't be printed"),

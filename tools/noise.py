@@ -1,6 +1,7 @@
 """How often does the clock err? Many verdicts of the roofline assertions and their negative controls, under noise.
 
     nox -s noise -- [level02 …] [--verdicts 5] [--under quiet busy1 busy2 hog bursts]
+    nox -s noise -- --probes                     how well the two probes of this machine repeat themselves
 
 The repository's tests run each of them once; this is for whoever changes a threshold, or the clock, and for whoever
 doubts a verdict. reference/noise.md says what the numbers mean.
@@ -11,6 +12,7 @@ import collections
 import contextlib
 import multiprocessing
 import random
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -137,7 +139,10 @@ def main() -> None:
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")
     parser.add_argument("--under", nargs="+", default=list(NOISES), choices=NOISES, help="beside whatever runs anyway")
+    parser.add_argument("--probes", action="store_true", help="20 repeats of each probe instead")
     options = parser.parse_args()
+    if options.probes:
+        return probes(options.under)
     if unknown := set(options.levels) - set(levels):
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(levels)}")
     from dojo.mount import mount, one_thread
@@ -155,6 +160,34 @@ def main() -> None:
     for what, wrong, said in (("assertion", "fail", "false red"), ("control", "pass", "false green")):
         number, errors = judged[what], judged[what, wrong]
         print(f"{said}: {errors} of {number} verdicts; 95% sure that it is below {bound(errors, number):.1%}")
+
+
+def probes(kinds: list[str], repeats: int = 20) -> None:
+    """Print how far the best of 15 rounds is from itself, by the CPU clock and by the wall clock."""
+    from dojo.roofline import Gemm, Gemv, one_thread
+
+    print(f"{'':<8}{'noise':<8}{'clock':<7}{'median':>16}{'least':>8}{'most':>8}   of the median")
+    with one_thread():
+        kernels = {"reading": (Gemv(), "bytes", "GB/s"), "products": (Gemm(), "flops", "GFLOP/s")}
+        for kind in kinds:
+            with noise(kind):
+                for name, (kernel, amount, unit) in kernels.items():
+                    found = [rates(kernel, getattr(kernel, amount)) for _ in range(repeats)]
+                    for clock, values in zip(("CPU", "wall"), zip(*found)):
+                        middle = statistics.median(values)
+                        line = f"{name:<9}{kind:<8}{clock:<6}{middle / 1e9:>8.1f} {unit:<8}"
+                        print(f"{line}{min(values) / middle:>7.2f}{max(values) / middle:>8.2f}", flush=True)
+
+
+def rates(kernel, amount: float, rounds: int = 15) -> tuple[float, float]:
+    """Amount per second in the best of some rounds: of CPU time, and of what a clock on the wall shows."""
+    best = [float("inf")] * 2
+    for _ in range(rounds):
+        start = time.process_time(), time.perf_counter()
+        kernel()
+        taken = time.process_time() - start[0], time.perf_counter() - start[1]
+        best = [min(pair) for pair in zip(best, taken)]
+    return amount / best[0], amount / best[1]
 
 
 def many(label: str, what: str, pair, need: float, kind: str, number: int) -> collections.Counter:

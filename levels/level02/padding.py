@@ -17,7 +17,7 @@ from .cache import KVCache
 
 
 def padded_positions(valid: Tensor) -> Tensor:
-    """Return the position of each token in its own row, (B, S) int64: the number of real ones before it.
+    """Return each token's position in its own row, (B, S) int64: of a real one, how many real ones stand before it.
 
     valid  (B, S) bool, True = a real token
 
@@ -53,8 +53,8 @@ def padded_mask(valid: Tensor, q_len: int) -> Tensor:
 
     valid  (B, kv_len) bool: which of all columns, cached ones included, hold real tokens
 
-    Causal, and no key that is padding. Before a row's first token a query sees nothing at all: level 00's softmax makes
-    zeros of such a row. What padding further behind sees is read by nobody.
+    Causal, by column, and no key that is padding. Before a row's first token a query sees nothing at all: level 00's
+    softmax makes zeros of such a row. What padding further behind sees is read by nobody.
     Example: [[False, True, True]], q_len 2 -> [[[[False, True, False], [False, True, True]]]].
     ValueError: q_len beyond kv_len.
 
@@ -77,10 +77,11 @@ def generate_batch(
 ) -> list[list[int]]:
     """Return the new tokens of every prompt, each row as level 01's `generate` would give it alone.
 
-    One prefill of the padded prompts, then one pass for all rows at each step, in one KVCache. A row ends as in level
-    01, after max_tokens, at the model's last position, or after one of stop_ids; the others go on, and no pass is made
-    after the last row has ended. `choose(logits, prompts, outputs)` gets the logits (B, vocab) of all rows and both
-    histories; what it gives for a row that has ended is ignored. That row is fed pad_id, which is no token of it.
+    One prefill of the padded prompts, then one pass for all rows at each step, in one KVCache of the weights' dtype. A
+    row ends as in level 01, after max_tokens, at the model's last position, or after one of stop_ids; the others go on,
+    and no pass is made after the last row has ended. `choose(logits, prompts, outputs)` gets the logits (B, vocab) of
+    all rows and both histories; what it gives for a row that has ended is ignored. A row's last token is never fed: in
+    its place, and from then on, the row gets pad_id, which is no token of it.
     `forward(params, config, ids, cache, positions=, mask=)` gets positions (B, q) and mask (B, 1, q, kv).
     Example: prompts of 4 and 2 tokens: `forward` is called with (2, 4) ids, row 1 at positions [0, 0, 0, 1], then
     (2, 1) ids at positions [4] and [2].

@@ -33,6 +33,7 @@ def sample(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
     logits     (..., V) float, -inf for what may not be drawn; the result is (...) int64
     generator  where the random numbers come from, one for each row; None is torch's global one
 
+    The softmax is computed in float32 or better.
     Example: [-inf, 3, -inf] -> 1. ValueError: a row in which everything is at -inf.
 
     ● · about 2 lines · part of inverse_cdf

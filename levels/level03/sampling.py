@@ -47,8 +47,7 @@ def top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def top_p(logits: Tensor, p: float) -> Tensor:
-    """Return the logits with all but the nucleus of each row at -inf: the fewest most likely tokens whose probabilities
-    sum to at least p.
+    """Return the logits with all but each row's nucleus at -inf: the fewest most likely tokens that sum to at least p.
 
     logits  (..., V) float; the result has its shape and dtype
 

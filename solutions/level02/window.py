@@ -57,7 +57,8 @@ class RingCache:
                          (B, G, n, D), each (B, G, window + n, D); empty slots hold finite numbers. Then it stores the
                          new tokens, of more than `window` the last `window`
     length               tokens seen, not held: the next one's position. It moves with the last layer of a pass
-    truncate(n)          between two passes, goes back to n tokens, if all the ring held then is still there; 0 always
+    truncate(n)          between two passes, goes back to n tokens, if all the ring held then, also what no later query
+                         sees, is still there; 0 always
     window, nbytes       slots; bytes of the buffers
 
     A forward pass updates the layers in order, each once. What was returned is valid until the next update.

@@ -48,8 +48,7 @@ def process(
     prompt_ids: Sequence[Sequence[int]],
     output_ids: Sequence[Sequence[int]],
 ) -> Tensor:
-    """Return the logits after everything that `params` asks for: penalties, temperature, top-k, top-p, min-p, in this
-    order.
+    """Return the logits after penalties, temperature, top-k, top-p and min-p, in this order, as `params` asks for them.
 
     logits                  (B, V) float, raw; the result has its shape and dtype
     prompt_ids, output_ids  the tokens of each row so far
@@ -85,8 +84,8 @@ def choose_tokens(
     prompt_ids, output_ids  the tokens of each request so far
     params                  one for each request
 
-    A request's logits are processed as *its* params ask, and its token is the `inverse_cdf` of their softmax at
-    `uniform(seed, number of its output tokens)`. So it does not depend on the other rows.
+    A request's logits are processed as *its* params ask, and its token is the `inverse_cdf` of their softmax (in
+    float32 or better) at `uniform(seed, number of its output tokens)`. So it does not depend on the other rows.
     Example: params with temperature 0 and logits [[1, 3, 2]] -> [1], whatever the seed.
     ValueError: not as many params as rows.
 

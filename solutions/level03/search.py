@@ -55,11 +55,12 @@ def beam_search(
                     beams of that step, best first; the first call gets [()]
     max_tokens      a hypothesis is complete after eos_id or with this many tokens
     length_penalty  length counts all new tokens, eos_id too; 0 compares sums, larger values favour longer texts
-    early_stopping  True: end as soon as `width` hypotheses have ended in eos_id. False: end when no beam can still get
-                    among the best `width`, so that the result is that of going on to max_tokens
+    early_stopping  True: take no further step once `width` hypotheses have ended in eos_id. False: end when no beam can
+                    still get among the best `width`, so that the result is that of going on to max_tokens
 
     A score only falls as tokens are added. For a length_penalty of 0 or more, the best that a beam of score s can come
-    to is therefore s / max_tokens ** length_penalty. Beams that have reached max_tokens are complete as well.
+    to is therefore s / max_tokens ** length_penalty. Beams that have reached max_tokens are complete as well,
+    with early_stopping too: all that are complete are compared. It may happen that no beam is left.
     On a tie of the final scores the hypothesis that was completed first comes first.
     ValueError: width or max_tokens below 1; length_penalty below 0.
     The conventions are those of transformers' generate; False here is its "never" (its own False is a heuristic).

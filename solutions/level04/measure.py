@@ -73,6 +73,8 @@ def read_bandwidth(n_bytes: int, rounds: int = 5, clock: Clock = perf_counter) -
 
     n_bytes  size of the matrix; it has rows of 1024 numbers, as many as fit whole, and their bytes are what is counted
 
+    The matrix is a torch tensor that is made and filled before the clock runs: memory to which nothing was ever written
+    is one page of zeros, and the cache holds that. Each call multiplies all of it.
     One warm-up, then the best of `rounds` (`best_time`). Example: a clock that shows 2 s per call, 1,048,576 bytes ->
     524288. ValueError: n_bytes below one row, 4096.
 
@@ -91,6 +93,7 @@ def read_bandwidth(n_bytes: int, rounds: int = 5, clock: Clock = perf_counter) -
 def gemm_flops(n: int, rounds: int = 5, clock: Clock = perf_counter) -> float:
     """Return FLOP/s of the product of two (n, n) float32 matrices: one warm-up, then the best of `rounds`.
 
+    The matrices are torch tensors that are made before the clock runs.
     Example: a clock that shows 1 s per call, n = 64 -> 524288. ValueError: n below 1.
 
     ● · about 3 lines · part of read_bandwidth

@@ -186,12 +186,12 @@ def pictures(steps: dict[tuple[str, int], Step], memory: Sequence[Memory], confi
     lengths, held = [at.length for at in memory], [at.held / 1e6 for at in memory]
     joined = [concat_copy_bytes(0, length, kv_bytes_per_token(config, 4)) / 1e6 for length in lengths]
     alive = [
-        (f"{RESERVED}.nbytes", lengths, [at.reserved / 1e6 for at in memory], LOOKS[RESERVED]),
+        (f"{RESERVED}, room for {lengths[-1]:,}", lengths, [at.reserved / 1e6 for at in memory], LOOKS[RESERVED]),
         (f"{GROWING}, at its peak", lengths, [at.peak / 1e6 for at in memory], LOOKS[GROWING]),
-        ("needed", lengths, held, {"color": "black", "linestyle": "--"}),
+        ("keys and values alone", lengths, held, {"color": "black", "linestyle": "--"}),
     ]
     written = [(GROWING, lengths, joined, LOOKS[GROWING]), (RESERVED, lengths, held, LOOKS[RESERVED])]
-    panels = [("What is alive", "MB", alive), ("What has been written, token by token", "MB", written)]
+    panels = [("Memory taken", "MB", alive), ("Written in all, one token at a time", "MB", written)]
     draw(out / "memory_curve.png", *panels)
 
 

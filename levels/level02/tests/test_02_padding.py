@@ -465,8 +465,9 @@ def number_of_passes(prompts, max_tokens, stop_ids=()):
 
 @pytest.mark.kata("level02.padding.generate_batch")
 def test_of_no_tokens_there_is_an_empty_list_for_every_row(expect):
-    """max_tokens 0 is a valid request."""
+    """max_tokens 0 is a valid request, for a prompt of one token too: a cache has at least room for the prompts."""
     expect(batch, MANY, 0).equals([[], [], [], [], [], [], []])
+    expect(batch, [[7]], 0).equals([[]])
 
 
 @pytest.mark.kata("level02.padding.generate_batch")
@@ -539,6 +540,27 @@ def test_one_cache_with_reserved_room_holds_every_token(expect):
         return isinstance(cache, KVCache), always, [one[-2] for one in seen], cache.length
 
     expect(the_cache, PAIR, 4).equals((True, True, [0, 4, 5, 6], 7))
+
+
+@pytest.mark.kata("level02.padding.generate_batch")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_the_cache_has_the_dtype_of_the_weights(expect, dtype):
+    """Level 01's cache keeps what it is given. For a model in bfloat16 a float32 cache takes twice the room."""
+
+    def types_held(weights):
+        seen = []
+
+        def model(params, config, token_ids, cache, **seams):
+            kv = torch.ones(len(token_ids), config.n_kv_heads, token_ids.shape[1], config.head_dim, dtype=dtype)
+            for layer in range(config.n_layers):
+                seen.append([str(x.dtype) for x in cache.update(layer, kv, kv)])
+            return torch.zeros(*token_ids.shape, config.vocab_size)
+
+        generate_batch(weights, SHAPE, PAIR, 2, forward=model)
+        return seen
+
+    weights = {name: w.to(dtype) for name, w in WEIGHTS.items()}
+    expect(types_held, weights).equals([[str(dtype)] * 2] * 2 * SHAPE.n_layers)
 
 
 class Choice:

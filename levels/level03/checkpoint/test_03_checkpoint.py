@@ -434,7 +434,7 @@ def test_a_choice_takes_a_small_part_of_a_decode_step(model, logits, choice, roo
     sort, best = milliseconds(lambda: row.sort(descending=True)), milliseconds(lambda: row.topk(64))
     notes = [
         f"bytes per choice: {cost.bytes / 1e6:.1f} MB counted, {100 * cost.bytes / sweep.bytes:.1f}% of the weights'",
-        f"whole chain {whole:.2f} ms = {100 * whole / milliseconds(sweep):.0f}% of the sweep; greedy {alone:.3f} ms",
+        f"the sweep takes {milliseconds(sweep) / whole:.1f} times as long as this chain; greedy alone {alone:.3f} ms",
         f"a sort of the row {sort:.2f} ms, its 64 best {best:.3f} ms: top-p needs no more where their mass exceeds p",
     ]
     flops = 10 * row.numel()  # some ten operations for each logit: the bytes bind, whatever the number

@@ -107,7 +107,8 @@ def report_texts(texts: list[Text], tokenizer: SmolTokenizer) -> None:
         print(textwrap.fill(shown, 100, initial_indent="    …", subsequent_indent="    ", break_long_words=True))
     likely, unlikely = (pick(texts, key=lambda text: text.logprob) for pick in (max, min))
     print(f"\nMost likely: {likely.sampler}. Least likely: {unlikely.sampler}.")
-    print("A search is after likely texts, a draw after typical ones.")
+    print("A search is after likely texts, a draw after typical ones. Neither greedy nor beams find the likeliest for")
+    print("certain: a draw can beat them, above all one that repeats itself.")
 
 
 def report_kept(rows: dict[str, Tensor]) -> None:

@@ -324,6 +324,19 @@ def test_sample_with_a_generator_leaves_the_global_one_alone(expect):
 
 
 @pytest.mark.kata("level03.drawing.inverse_cdf")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_sample_in_half_precision_draws_what_it_draws_in_float64(expect, dtype):
+    """The logits are the same, and so is the generator. Probabilities of three digits would change some tokens."""
+
+    def changed(logits):
+        (half,), (wide,) = drawn(7, logits), drawn(7, logits.double())
+        return int((half != wide).sum())
+
+    torch.manual_seed(0)
+    expect(changed, torch.randn(4000, 64).mul(2).to(dtype)).equals(0)
+
+
+@pytest.mark.kata("level03.drawing.inverse_cdf")
 def test_sample_of_a_transposed_tensor(expect):
     """One token for each row along the last axis, however it lies in memory; 9 rows of 4 here."""
     logits = torch.full((4, 9), -INF)

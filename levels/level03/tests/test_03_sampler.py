@@ -501,6 +501,14 @@ def test_logits_of_any_float_dtype(expect, dtype):
 
 
 @pytest.mark.kata("level03.sampler.choose_tokens")
+def test_probabilities_of_bfloat16_logits_are_not_bfloat16(expect):
+    """They would have three digits, and 3 of these 256 requests another token."""
+    torch.manual_seed(0)
+    logits, params = torch.randn(256, 64).mul(2).bfloat16(), seeded(*range(256))
+    expect(choose_tokens, logits, *none(256), params).equals(chosen(logits, *none(256), params))
+
+
+@pytest.mark.kata("level03.sampler.choose_tokens")
 @pytest.mark.parametrize("rows, given", [(2, 1), (1, 2), (3, 0)])
 def test_each_row_needs_its_params(expect, rows, given):
     """Otherwise the rows without would silently get no token, or those of another request."""

@@ -149,13 +149,13 @@ def test_temperature_keeps_the_dtype(expect, dtype, temperature):
 def test_temperature_leaves_the_raw_logits_alone(expect, temperature):
     """They are reported as log-probabilities later. The result is a tensor of its own even at temperature 1."""
 
-    def then_overwritten(logits, temperature):
+    def raw_after_overwriting_the_result(logits, temperature):
         raw = logits.clone()
         apply_temperature(raw, temperature).fill_(7.0)
         return raw
 
     logits = torch.tensor([[2.0, 1, 0, -1]])
-    expect(then_overwritten, logits, temperature).equals(logits)
+    expect(raw_after_overwriting_the_result, logits, temperature).equals(logits)
 
 
 @pytest.mark.kata("level03.sampling.apply_temperature")
@@ -253,13 +253,13 @@ def test_top_k_keeps_the_dtype(expect, dtype, k):
 def test_top_k_leaves_the_raw_logits_alone(expect, k):
     """They are reported as log-probabilities later. The result is a tensor of its own even if all are kept."""
 
-    def then_overwritten(logits, k):
+    def raw_after_overwriting_the_result(logits, k):
         raw = logits.clone()
         top_k(raw, k).fill_(7.0)
         return raw
 
     logits = torch.tensor([[2.0, 1, 0, -1]])
-    expect(then_overwritten, logits, k).equals(logits, **EXACT)
+    expect(raw_after_overwriting_the_result, logits, k).equals(logits, **EXACT)
 
 
 @pytest.mark.kata("level03.sampling.top_k")
@@ -467,13 +467,13 @@ def test_top_p_keeps_the_dtype(expect, dtype, p):
 def test_top_p_leaves_the_raw_logits_alone(expect, p):
     """They are reported as log-probabilities later. The result is a tensor of its own even if all are kept."""
 
-    def then_overwritten(logits, p):
+    def raw_after_overwriting_the_result(logits, p):
         raw = logits.clone()
         top_p(raw, p).fill_(7.0)
         return raw
 
     logits = torch.tensor([[2.0, 1, 0, -1]])
-    expect(then_overwritten, logits, p).equals(logits, **EXACT)
+    expect(raw_after_overwriting_the_result, logits, p).equals(logits, **EXACT)
 
 
 @pytest.mark.kata("level03.sampling.top_p")
@@ -596,13 +596,13 @@ def test_min_p_keeps_the_dtype(expect, dtype, m):
 def test_min_p_leaves_the_raw_logits_alone(expect, m):
     """They are reported as log-probabilities later. The result is a tensor of its own even if all are kept."""
 
-    def then_overwritten(logits, m):
+    def raw_after_overwriting_the_result(logits, m):
         raw = logits.clone()
         min_p(raw, m).fill_(7.0)
         return raw
 
     logits = torch.tensor([[2.0, 1, 0, -1]])
-    expect(then_overwritten, logits, m).equals(logits, **EXACT)
+    expect(raw_after_overwriting_the_result, logits, m).equals(logits, **EXACT)
 
 
 @pytest.mark.kata("level03.sampling.min_p")
@@ -772,12 +772,12 @@ def test_penalties_keep_the_dtype_and_count_far(expect, dtype):
 def test_penalties_leave_the_raw_logits_alone(expect, penalties):
     """They are reported as log-probabilities later. The result is a tensor of its own even if nothing is asked for."""
 
-    def then_overwritten(logits, prompt, output, *penalties):
+    def raw_after_overwriting_the_result(logits, prompt, output, *penalties):
         raw = logits.clone()
         apply_penalties(raw, prompt, output, *penalties).fill_(7.0)
         return raw
 
-    expect(then_overwritten, LOGITS, [[0, 1]], [[2, 2]], *penalties).equals(LOGITS, **EXACT)
+    expect(raw_after_overwriting_the_result, LOGITS, [[0, 1]], [[2, 2]], *penalties).equals(LOGITS, **EXACT)
 
 
 @pytest.mark.kata("level03.sampling.apply_penalties")

@@ -41,6 +41,11 @@ class Table:
             raise ValueError("there is no text that could go on, so there is nothing to ask")
         return torch.tensor([self.row(tokens) for tokens in beams], dtype=self.dtype)
 
+    def __repr__(self):
+        """As a verdict prints it: what follows each text."""
+        shown = {text: [float(f"{x:.4g}") for x in row] for text, row in {**self.rows, "else": self.default}.items()}
+        return f"Table({shown})"
+
 
 class Noise(Table):
     """The softmax of random logits, seeded by the text. tools/oracles/level03_search.py makes the same."""
@@ -54,6 +59,9 @@ class Noise(Table):
             rng = random.Random(f"{self.seed} {tokens}")
             self.rows[tokens] = log_softmax([6 * rng.random() for _ in range(self.vocab)])
         return self.rows[tokens]
+
+    def __repr__(self):
+        return f"Noise(seed={self.seed}, vocab={self.vocab})"
 
 
 def log_softmax(logits):
@@ -249,70 +257,6 @@ def test_a_better_text_may_begin_with_a_worse_token(expect):
     expect(searched, TREE, 2, 2, length_penalty=0).equals(right)
 
 
-@pytest.mark.kata("level03.search.beam_search")
-@pytest.mark.parametrize("length_penalty", [0, 0.5, 1.0, 2.0])
-@pytest.mark.parametrize("vocab, max_tokens, eos_id", [(3, 3, 2), (3, 4, 0), (4, 3, 1), (2, 5, 1), (3, 1, 2)])
-def test_wide_enough_it_finds_every_text(expect, vocab, max_tokens, eos_id, length_penalty):
-    """Oracle: brute force over all texts. All of them in their order, with their normalised scores: what ended early
-    and what was cut at max_tokens side by side."""
-    model = Noise(vocab, vocab)
-    right = every_text(model, max_tokens, eos_id, length_penalty)
-    expect(found, model, 99, max_tokens, eos_id, length_penalty=length_penalty).equals(right)
-
-
-def all_searched(models, **how):
-    return [searched(*model, **how) for model in models]
-
-
-@pytest.mark.kata("level03.search.beam_search")
-@pytest.mark.parametrize("length_penalty", [0.0, 0.5, 1.0, 2.0])
-@pytest.mark.parametrize("width", [1, 2, 3, 5])
-def test_it_keeps_what_a_plain_search_keeps(expect, width, length_penalty):
-    """Oracle: a beam search written with Python's sort. 8 random models; the texts asked about at each step as well:
-    every question is a pass through the model."""
-    models = [(Noise(seed, 3 + seed % 3), width, 3 + seed % 4, seed % 3) for seed in range(8)]
-    right = [by_hand(*model, length_penalty) for model in models]
-    expect(all_searched, models, length_penalty=length_penalty).equals(right)
-
-
-@pytest.mark.kata("level03.search.beam_search")
-@pytest.mark.parametrize("max_tokens", [2, 4, 15])
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("width", [1, 2, 4])
-def test_it_stops_early_where_a_plain_search_does(expect, width, length_penalty, max_tokens):
-    """The same with early_stopping: with 15 tokens allowed all have ended before, with 2 or 4 the last step decides."""
-    models = [(Noise(seed, 3 + seed % 3), width, max_tokens, seed % 3) for seed in range(8)]
-    right = [by_hand(*model, length_penalty, True) for model in models]
-    assert max(len(asked) for _, asked in right) < 15
-    expect(all_searched, models, length_penalty=length_penalty, early_stopping=True).equals(right)
-
-
-@pytest.mark.kata("level03.search.beam_search")
-@pytest.mark.parametrize("early_stopping", [True, "never"])
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
-def test_it_finds_what_transformers_finds(expect, length_penalty, early_stopping):
-    """Stored results of generate(num_beams=…): texts, scores, and how often the model was asked.
-
-    "never" is what early_stopping False means here; made by tools/oracles/level03_search.py.
-    """
-
-    def all_found(cases):
-        results = []
-        for case in cases:
-            model = Noise(case["seed"], case["vocab"])
-            how = {"length_penalty": case["length_penalty"], "early_stopping": case["early_stopping"] is True}
-            texts, asked = searched(model, case["width"], case["max_tokens"], STORED["eos_id"], **how)
-            results.append((texts, len(asked)))
-        return results
-
-    same = {"length_penalty": length_penalty, "early_stopping": early_stopping}
-    cases = [case for case in STORED["cases"] if case | same == case]
-    assert len(cases) == 7
-    right = [([(tuple(tokens), score) for tokens, score in case["found"]], case["steps"]) for case in cases]
-    inputs = [{key: case[key] for key in case if key not in ("found", "steps")} for case in cases]
-    expect(all_found, inputs).equals(right, rel=1e-4, abs=1e-4)
-
-
 # ---- by hand: log-probabilities are quarters and eighths
 
 
@@ -468,6 +412,73 @@ def test_a_certain_text_has_score_0(expect, length_penalty):
     model = Table([-INF, -INF, 0.0], {(): [0.0, -INF, -1.0]})
     right = [((0, 2), 0.0), ((2,), -1.0)], [[()], [(0,)]]
     expect(searched, model, 2, 3, length_penalty=length_penalty).equals(right)
+
+
+# ---- against the oracles
+
+
+@pytest.mark.kata("level03.search.beam_search")
+@pytest.mark.parametrize("length_penalty", [0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("vocab, max_tokens, eos_id", [(3, 3, 2), (3, 4, 0), (4, 3, 1), (2, 5, 1), (3, 1, 2)])
+def test_wide_enough_it_finds_every_text(expect, vocab, max_tokens, eos_id, length_penalty):
+    """Oracle: brute force over all texts. All of them in their order, with their normalised scores: what ended early
+    and what was cut at max_tokens side by side."""
+    model = Noise(vocab, vocab)
+    right = every_text(model, max_tokens, eos_id, length_penalty)
+    expect(found, model, 99, max_tokens, eos_id, length_penalty=length_penalty).equals(right)
+
+
+@pytest.mark.kata("level03.search.beam_search")
+@pytest.mark.parametrize("length_penalty", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_it_keeps_what_a_plain_search_keeps(expect, width, length_penalty):
+    """Oracle: a beam search written with Python's sort. 8 random models; the texts asked about at each step as well:
+    every question is a pass through the model."""
+    models = [(Noise(seed, 3 + seed % 3), width, 3 + seed % 4, seed % 3) for seed in range(8)]
+    for model in models:
+        expect(searched, *model, length_penalty=length_penalty).equals(by_hand(*model, length_penalty))
+
+
+@pytest.mark.kata("level03.search.beam_search")
+@pytest.mark.parametrize("max_tokens", [2, 4, 15])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_it_stops_early_where_a_plain_search_does(expect, width, length_penalty, max_tokens):
+    """The same with early_stopping: with 15 tokens allowed all have ended before, with 2 or 4 the last step decides."""
+    models = [(Noise(seed, 3 + seed % 3), width, max_tokens, seed % 3) for seed in range(8)]
+    for model in models:
+        right = by_hand(*model, length_penalty, True)
+        assert len(right[1]) < 15
+        expect(searched, *model, length_penalty=length_penalty, early_stopping=True).equals(right)
+
+
+@pytest.mark.kata("level03.search.beam_search")
+@pytest.mark.parametrize("early_stopping", [True, "never"])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
+def test_it_finds_what_transformers_finds(expect, length_penalty, early_stopping):
+    """Stored results of generate(num_beams=…): texts, scores, and how often the model was asked.
+
+    "never" is what early_stopping False means here; made by tools/oracles/level03_search.py.
+    """
+
+    def all_found(cases):
+        results = []
+        for case in cases:
+            model = Noise(case["seed"], case["vocab"])
+            how = {"length_penalty": case["length_penalty"], "early_stopping": case["early_stopping"] is True}
+            texts, asked = searched(model, case["width"], case["max_tokens"], STORED["eos_id"], **how)
+            results.append((texts, len(asked)))
+        return results
+
+    same = {"length_penalty": length_penalty, "early_stopping": early_stopping}
+    cases = [case for case in STORED["cases"] if case | same == case]
+    assert len(cases) == 7
+    right = [([(tuple(tokens), score) for tokens, score in case["found"]], case["steps"]) for case in cases]
+    inputs = [{key: case[key] for key in case if key not in ("found", "steps")} for case in cases]
+    expect(all_found, inputs).equals(right, rel=1e-4, abs=1e-4)
+
+
+# ---- its manners
 
 
 @pytest.mark.kata("level03.search.beam_search")

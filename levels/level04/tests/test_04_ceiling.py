@@ -31,8 +31,9 @@ MODELS = {"SmolLM2": SMOLLM2, "Llama-3-8B": LLAMA8B, "Llama-3-70B": LLAMA70B, "Q
 MODELS |= {"untied": TINY, "tied": TIED, "wide heads": WIDE}
 ALL = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
 MACHINES = pytest.mark.parametrize("hardware", [H100, A100, LAPTOP, SMALL], ids=lambda x: x.name)
-# bytes of a weight, bytes of a cached number: bfloat16, 4-bit weights, 8-bit cache, 6-bit and 4-bit, float32
-WIDTHS = pytest.mark.parametrize("weight, entry", [(2, 2), (0.5, 2), (2, 1), (0.75, 0.5), (4, 4)], ids=str)
+# bytes of a weight, bytes of a cached number: bfloat16, narrower weights, narrower cache, 6-bit and 4-bit, float32
+PAIRS = [(2, 2), (0.5, 2), (1, 2), (2, 1), (0.75, 0.5), (4, 4)]
+WIDTHS = pytest.mark.parametrize("weight, entry", PAIRS, ids=str)
 
 
 def step(config, batch, context_len, weight=2, entry=2):
@@ -213,9 +214,10 @@ def ceiling_of(config, batch, context_len, hardware, *widths):
         (1, 1, (), 3.35e12 / (15_009_849_344 + 131_072)),  # 223.2: whoever reports 300 has miscounted
         (64, 8192, (2, 1), 64 * 3.35e12 / (15_009_849_344 + 64 * 8192 * 65_536)),  # an 8-bit cache
         (1024, 1, (), 989e12 / 15_009_841_152),  # beyond the critical batch: 65,890, and
-        (1024, 1, (0.5,), 989e12 / 15_009_841_152),  # narrower weights no longer help
+        (1024, 1, (1,), 989e12 / 15_009_841_152),  # narrower weights no longer help
+        (1024, 1, (0.5,), 989e12 / 15_009_841_152),
     ],
-    ids=["one", "64", "4-bit weights", "empty context", "8-bit cache", "compute-bound", "compute-bound, 4-bit"],
+    ids=["one", "64", "4-bit weights", "empty context", "8-bit cache", "compute-bound", "in 8 bits", "in 4 bits"],
 )
 def test_llama_3_8b_on_an_h100_reaches_at_most(expect, batch, context_len, widths, right):
     """Tokens per second of the whole batch. By hand: bandwidth over the bytes of a step, or the peak over the FLOPs of
@@ -302,6 +304,7 @@ def test_equally_long_is_long_enough(expect, width, right):
         (1023.5, 2, 1024),
         (1024, 2, 1024),
         (1024.5, 2, 1025),
+        (1024.001, 2, 1025),
         (1025, 1, 513),
         (1024, 1, 512),
         (1023, 1, 512),

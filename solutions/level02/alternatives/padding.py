@@ -91,7 +91,7 @@ def _counters(params, config, prompts, max_tokens, stop_ids=(), pad_id=0, *, cho
     known[:, :S] = valid
     position = torch.tensor([len(prompt) for prompt in prompts])
     made, live = [[] for _ in prompts], limits > 0
-    cache = KVCache(config, rows, known.shape[1])
+    cache = KVCache(config, rows, known.shape[1], params["model.embed_tokens.weight"].dtype)
     positions = (torch.arange(S) - (S - position).unsqueeze(1)).clamp(min=0)
     mask = torch.ones(S, S, dtype=torch.bool).tril() & known[:, None, None, :S]
     while live.any():
@@ -130,7 +130,8 @@ def _rows_as_objects(params, config, prompts, max_tokens, stop_ids=(), pad_id=0,
     width = max([len(prompt) for prompt in prompts], default=0)
     rows = [Row(prompt, limit) for prompt, limit in zip(prompts, _limits(config, prompts, max_tokens))]
     choose, forward = _defaults(choose, forward)
-    cache = KVCache(config, len(rows), width + max(row.limit for row in rows) + 3)
+    room = width + max(row.limit for row in rows) + 3
+    cache = KVCache(config, len(rows), room, dtype=params["model.norm.weight"].dtype)
     ids = torch.tensor([[pad_id] * (width - len(row.prompt)) + row.prompt for row in rows])
     positions = torch.tensor([[0] * (width - len(row.prompt)) + list(range(len(row.prompt))) for row in rows])
     while not all(row.over for row in rows):
@@ -158,7 +159,8 @@ def _prefill_before_the_loop(params, config, prompts, max_tokens, stop_ids=(), p
     if len(ended) == len(limits):
         return outputs
     ids, valid = left_pad(prompts, pad_id)
-    cache = KVCache(config, len(limits), ids.shape[1] + max(limits))
+    room = ids.shape[1] + max(limits) - 1  # the last new token is never fed
+    cache = KVCache(config, len(limits), room, next(iter(params.values())).dtype)
     square = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool)
     mask = (square.tril() & valid[:, None, None, :]) | torch.eye(ids.shape[1], dtype=torch.bool)
     logits = forward(params, config, ids, cache, positions=padded_positions(valid), mask=mask)

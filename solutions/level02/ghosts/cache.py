@@ -129,6 +129,12 @@ ghost(
 )
 ghost(
     "level02.cache.concat_copy_bytes",
+    "halves_a_factor",
+    "Halve the product n (n + 1), which is even; of one factor alone, // drops a half.",
+    change=("steps * (steps + 1) // 2", "steps * ((steps + 1) // 2)"),
+)
+ghost(
+    "level02.cache.concat_copy_bytes",
     "one_step_more",
     "`steps` tokens are added, so there are that many joins, not one more: making the cache of `start` is not a step.",
     change=(ALL, "((steps + 1) * start + steps * (steps + 1) // 2)"),

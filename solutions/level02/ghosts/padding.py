@@ -126,7 +126,7 @@ _positions(
 )
 _positions(
     "tokens_before",
-    "Padding behind the last token repeats its position; yours stands one further.",
+    "In padded_positions, padding behind the last token repeats its position; yours stands one further.",
     "valid.long().cumsum(-1) - valid.long()",
 )
 _positions(
@@ -232,6 +232,12 @@ _mask(
     "from_the_first_token_on",
     "Padding may stand behind a row's first token as well: ask valid at every column.",
     "causal & (torch.arange(valid.shape[1]) >= valid.long().argmax(-1)[:, None, None, None])",
+)
+_mask(
+    "by_position",
+    "Padding at the start counts as position 0, so by position it sees the row's first token, which is later: go by column.",
+    "((p := padded_positions(valid)[:, None])[..., valid.shape[1] - q_len :, None] >= p[..., None, :]) & valid[:, None, None]",
+    convention=True,
 )
 _mask(
     "columns_are_counted",
@@ -371,6 +377,16 @@ _batch(
     (ROOM, "    room = config.max_seq_len\n"),
 )
 _batch(
+    "no_room_at_all",
+    "A cache has room for at least one token: for one prompt token and no new ones, S + 0 - 1 is none.",
+    (ROOM, "    room = ids.shape[1] + max(limits) - 1\n"),
+)
+_batch(
+    "always_float32",
+    "The cache has the dtype of the weights: for a model in bfloat16, float32 takes twice the room.",
+    (CACHE, "    cache = KVCache(config, len(prompts), room)\n"),
+)
+_batch(
     "room_for_max_tokens",
     "Reserve room for what can come, the largest of `limits`: max_tokens may be any number.",
     (ROOM, "    room = ids.shape[1] + max_tokens\n"),
@@ -389,6 +405,13 @@ _batch(
     "ended_rows_are_fed_what_was_chosen",
     "Feed an ended row pad_id: what `choose` gives for it need not be a token of the vocabulary.",
     (FEED, "        ids = tokens.unsqueeze(1)\n"),
+)
+_batch(
+    "the_last_token_is_fed",
+    "A row's last token is not fed, as in level 01: the pass behind it gets pad_id in this row already.",
+    (CACHE, f"{CACHE}    was = live[:]\n"),
+    (FEED, FEED.replace("live", "was") + "        was = live[:]\n"),
+    convention=True,
 )
 _batch(
     "ended_rows_are_fed_zero",

@@ -474,7 +474,7 @@ ghost(
 ghost(
     "level02.window.RingCache",
     "stays_full",
-    "Also of a ring that has overwritten something 0 is possible: nothing is needed there.",
+    "A ring that has overwritten something can still go back to 0: with no tokens, none is missing.",
     change=(REFUSE, "if n < self.length and self.length > self.window:"),
 )
 ghost(
@@ -501,6 +501,13 @@ ghost(
     "goes_back_a_window",
     "After n tokens the ring held `window` of them, and the oldest of those is overwritten: n tokens at the end are not enough.",
     change=(REFUSE, "if 0 < n <= self.length - self.window:"),
+)
+ghost(
+    "level02.window.RingCache",
+    "goes_back_by_one",
+    "The token that is gone would be just outside the next query's window, but positions_for would still name it: refuse.",
+    change=(REFUSE, "if 0 < n < self.length - 1 and self.length > self.window:"),
+    convention=True,
 )
 ghost(
     "level02.window.RingCache",

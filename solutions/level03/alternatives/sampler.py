@@ -111,7 +111,7 @@ def _choose_all_rows_at_once(logits, prompt_ids, output_ids, params):
         process(logits[i : i + 1], params[i], prompt_ids[i : i + 1], output_ids[i : i + 1]) for i in range(len(params))
     ]
     u = [uniform(own.seed, len(output)) for own, output in zip(params, output_ids)]
-    return inverse_cdf(torch.cat(rows).softmax(-1), torch.tensor(u, dtype=torch.float64))
+    return inverse_cdf(torch.cat(rows).float().softmax(-1), torch.tensor(u, dtype=torch.float64))
 
 
 def _choose_equal_params_together(logits, prompt_ids, output_ids, params):

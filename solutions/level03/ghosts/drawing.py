@@ -158,6 +158,12 @@ ghost(
 )
 ghost(
     "level03.drawing.inverse_cdf",
+    "softmax_in_the_logits_dtype",
+    "sample: take the softmax in float32 or better: in bfloat16 a probability has three digits, and the borders move.",
+    change=(DRAW, "inverse_cdf(logits.softmax(-1), u)"),
+)
+ghost(
+    "level03.drawing.inverse_cdf",
     "squared",
     "sample: draw from softmax(logits) itself; yours sharpens it, as temperature 0.5 would.",
     change=(DRAW, "inverse_cdf((2 * logits.double()).softmax(-1), u)"),

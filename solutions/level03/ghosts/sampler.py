@@ -318,6 +318,12 @@ ghost(
 )
 ghost(
     "level03.sampler.choose_tokens",
+    "softmax_in_the_logits_dtype",
+    "Take the softmax in float32 or better: in bfloat16 a probability has three digits, and the borders move.",
+    change=(".double().softmax(-1)", ".softmax(-1)"),
+)
+ghost(
+    "level03.sampler.choose_tokens",
     "softmax_twice",
     "One softmax is enough: a second one makes the distribution almost flat.",
     change=(".double().softmax(-1)", ".double().softmax(-1).softmax(-1)"),

@@ -33,6 +33,15 @@ ghost(
 )
 ghost(
     "level03.sampling.apply_temperature",
+    "no_less_than_1e_5",
+    "A smallest temperature of 1e-5 is not greedy: both tokens of a tie stay. 0 is a case of its own, and 1e-6 divides.",
+    change=[
+        ("if temperature == 0:", "if temperature < 0:"),
+        ("logits / temperature\n", "logits / max(temperature, 1e-5)\n"),
+    ],
+)
+ghost(
+    "level03.sampling.apply_temperature",
     "zero_changes_nothing",
     "Temperature 0 does not mean off, it means greedy: only the best token stays.",
     change=(
@@ -439,6 +448,28 @@ ghost(
     "as_in_transformers",
     "transformers' warper sums in the dtype of the logits and keeps the larger ids of a tie; here: float64, the smaller ids.",
     program=_as_in_transformers,
+    convention=True,
+)
+
+
+def _shifted_by_one(logits, p):
+    import torch
+
+    if not 0 < p <= 1:
+        raise ValueError("p")
+    ordered, ids = torch.sort(logits, descending=True)
+    removed = ordered.softmax(-1).cumsum(-1) > p
+    removed[..., 1:] = removed[..., :-1].clone()
+    removed[..., 0] = False
+    return logits.masked_fill(removed.scatter(-1, ids, removed), -inf)
+
+
+ghost(
+    "level03.sampling.top_p",
+    "shifted_by_one",
+    "The well-known `cumsum > p`, shifted by one, adds a token to an exact hit, sums in the dtype of the logits, and its "
+    "sort is not stable: here at least p, float64, the smaller ids.",
+    program=_shifted_by_one,
     convention=True,
 )
 

@@ -375,6 +375,29 @@ ghost(
 )
 
 
+def _fewer_beams(ask, width, max_tokens, eos_id, length_penalty=1.0, early_stopping=False):
+    from level03.search import beam_step
+
+    if width < 1 or max_tokens < 1 or length_penalty < 0:
+        raise ValueError("no such search")
+    beams, ended = [((), 0.0)], []
+    for _ in range(max_tokens):
+        beams, new = beam_step(beams, ask([tokens for tokens, _ in beams]), width - len(ended), eos_id)
+        ended += new
+        if not beams or len(ended) >= width:
+            break
+    scored = [(tokens, score / len(tokens) ** length_penalty) for tokens, score in ended + beams]
+    return sorted(scored, key=lambda text: -text[1])[:width]
+
+
+ghost(
+    "level03.search.beam_search",
+    "fewer_beams_with_each_end",
+    "The search keeps its width: a text that has ended does not cost the others a beam, and better ones may yet end.",
+    program=_fewer_beams,
+)
+
+
 def _search(
     ask,
     width,

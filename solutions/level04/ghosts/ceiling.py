@@ -386,6 +386,12 @@ _ceiling(
     f'{STEP}; cost["flops"] *= bytes_per_param / 2',
 )
 _ceiling(
+    "eight_bit_peak",
+    "A data sheet's 8-bit rate is for 8-bit arithmetic: narrow weights alone leave it at hardware.peak_flops.",
+    STEP,
+    f'{STEP}; cost["flops"] /= 2 if bytes_per_param <= 1 else 1',
+)
+_ceiling(
     "weights_alone",
     "The cache is read at every step too: bandwidth over the weights is the ceiling of an empty context.",
     STEP,
@@ -438,6 +444,11 @@ _critical(
     "nearest",
     "The nearest whole number may lie below, where reading still takes longer: round up.",
     "round(ridge_point(hardware) * bytes_per_param / 2)",
+)
+_critical(
+    "nearly_up",
+    "Adding 0.99 and cutting off does not round up: what lies a thousandth above a whole number is lost.",
+    "int(ridge_point(hardware) * bytes_per_param / 2 + 0.99)",
 )
 _critical(
     "one_too_many",
