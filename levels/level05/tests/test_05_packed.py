@@ -94,7 +94,7 @@ def test_chunks_may_be_any_sequences(expect):
 def test_what_is_no_row_is_refused(expect):
     """An empty chunk has no last token; a missing start would put a sequence where another one stands."""
     expect(pack, [[7]], [5]).equals((torch.tensor([[7]]), torch.tensor([5]), [0]))
-    for chunks, starts in (([], []), ([[]], [0]), ([[7], []], [0, 3]), ([[7]], []), ([[7]], [0, 1])):
+    for chunks, starts in (([], []), ([[]], [0]), ([[7], []], [0, 3]), ([[7]], []), ([[7], [8]], [3]), ([[7]], [0, 1])):
         expect(pack, chunks, starts).raises(ValueError)
 
 
@@ -126,8 +126,20 @@ def lists(held):
     return [k.clone() for k in keys], [v.clone() for v in values]
 
 
-def right_lists(layer, *sequences):
-    return [kv(layer, *tokens) for tokens in sequences], [kv(layer, *tokens, side=1) for tokens in sequences]
+def tokens_of(layer, held):
+    """The same, each tensor that is as `kv` makes it as the list of its tokens, which is easier to read."""
+
+    def tokens(x, side):
+        found = [round(float(t - 50 * layer - side - 1) / 100) for t in x[:, :1, :, :1].flatten()]
+        return found if x.shape[2:] == (len(found), 4) and x.equal(kv(layer, *found, side=side)) else x
+
+    keys, values = lists(held)
+    return [tokens(k, 0) for k in keys], [tokens(v, 1) for v in values]
+
+
+def twice(*sequences):
+    """Of keys and of values."""
+    return [list(tokens) for tokens in sequences], [list(tokens) for tokens in sequences]
 
 
 @pytest.mark.kata("level05.packed.PackedCache")
@@ -136,9 +148,9 @@ def test_each_part_of_the_row_goes_to_its_own_cache(expect):
 
     def one_row(cls):
         caches = [SimpleCache(1), holding(SimpleCache(1), 1, 2, 3, 4, 5)]
-        return lists(cls(caches, [2, 1]).update(0, *both(0, 7, 8, 9))), [cache.length for cache in caches]
+        return tokens_of(0, cls(caches, [2, 1]).update(0, *both(0, 7, 8, 9))), [cache.length for cache in caches]
 
-    expect.story(one_row, PackedCache).equals((right_lists(0, (7, 8), (1, 2, 3, 4, 5, 9)), [2, 6]))
+    expect.story(one_row, PackedCache).equals((twice((7, 8), (1, 2, 3, 4, 5, 9)), [2, 6]))
 
 
 @pytest.mark.kata("level05.packed.PackedCache")
@@ -148,12 +160,12 @@ def test_the_sizes_say_where_the_row_is_cut(expect, sizes):
 
     def one_row(cls):
         caches = [SimpleCache(1) for _ in sizes]
-        keys, values = lists(cls(caches, sizes).update(0, *both(0, *range(sum(sizes)))))
-        return keys, values, [cache.length for cache in caches]
+        held = tokens_of(0, cls(caches, sizes).update(0, *both(0, *range(sum(sizes)))))
+        return held, [cache.length for cache in caches]
 
     tokens = iter(range(sum(sizes)))
     parts = [[next(tokens) for _ in range(size)] for size in sizes]
-    expect.story(one_row, PackedCache).equals((*right_lists(0, *parts), list(sizes)))
+    expect.story(one_row, PackedCache).equals((twice(*parts), list(sizes)))
 
 
 @pytest.mark.kata("level05.packed.PackedCache")
@@ -164,13 +176,13 @@ def test_layers_are_kept_apart(expect):
         caches, seen = [holding(SimpleCache(3), 1, n_layers=3), SimpleCache(3)], []
         packed = cls(caches, [1, 2])
         for layer in range(3):
-            seen.append(lists(packed.update(layer, *both(layer, 4, 5, 6))))
+            seen.append(tokens_of(layer, packed.update(layer, *both(layer, 4, 5, 6))))
             seen.append([cache.length for cache in caches])
         return seen
 
     right = []
     for layer in range(3):
-        right += [right_lists(layer, (1, 4), (5, 6)), [1, 0] if layer < 2 else [2, 2]]
+        right += [twice((1, 4), (5, 6)), [1, 0] if layer < 2 else [2, 2]]
     expect.story(one_pass, PackedCache).equals(right)
 
 
@@ -180,12 +192,12 @@ def test_sequences_come_and_go_between_passes(expect):
 
     def three_passes(cls):
         a, b, c = (SimpleCache(1) for _ in "abc")
-        seen = [lists(cls([a, b], [2, 1]).update(0, *both(0, 1, 2, 3)))]
-        seen.append(lists(cls([c, a], [1, 1]).update(0, *both(0, 4, 5))))
-        seen.append(lists(cls([b, c], [3, 2]).update(0, *both(0, 6, 7, 8, 9, 10))))
+        seen = [tokens_of(0, cls([a, b], [2, 1]).update(0, *both(0, 1, 2, 3)))]
+        seen.append(tokens_of(0, cls([c, a], [1, 1]).update(0, *both(0, 4, 5))))
+        seen.append(tokens_of(0, cls([b, c], [3, 2]).update(0, *both(0, 6, 7, 8, 9, 10))))
         return seen, [cache.length for cache in (a, b, c)]
 
-    seen = [right_lists(0, (1, 2), (3,)), right_lists(0, (4,), (1, 2, 5)), right_lists(0, (3, 6, 7, 8), (4, 9, 10))]
+    seen = [twice((1, 2), (3,)), twice((4,), (1, 2, 5)), twice((3, 6, 7, 8), (4, 9, 10))]
     expect.story(three_passes, PackedCache).equals((seen, [3, 4, 3]))
 
 
@@ -206,20 +218,25 @@ class Falsy(SimpleCache):
         return self.length
 
 
+def five_kinds():
+    """Two rings, one of them with empty slots, a bfloat16 one, a room that is not full, one that is falsy."""
+    rings = [holding(RingCache(FLAT, 1, 3), 1, 2, 3, 4), holding(RingCache(FLAT, 1, 4), 5)]
+    half, room = holding(KVCache(FLAT, 1, 4, torch.bfloat16), 6), nan_filled(KVCache, FLAT, 1, 9)
+    return [*rings, half, room, Falsy(1)]
+
+
 @pytest.mark.kata("level05.packed.PackedCache")
 def test_caches_of_any_kind_say_what_they_hold(expect):
     """What a cache returns is passed on as it is: a ring its slots, a bfloat16 one its own type, a room no unwritten
-    slot. The pool of level 06 comes in here, too."""
+    slot. The pool of level 06 comes in here, too. Oracle: the same caches, each updated by itself."""
+    parts = [(11,), (12,), (13, 14), (15, 16), (17,)]
 
-    def four_kinds(cls):
-        ring = holding(RingCache(FLAT, 1, 3), 1, 2, 3, 4)
-        half, room = KVCache(FLAT, 1, 4, torch.bfloat16), nan_filled(KVCache, FLAT, 1, 9)
-        caches = [ring, holding(half, 5), room, Falsy(1)]
-        return lists(cls(caches, [1, 2, 2, 1]).update(0, *both(0, 6, 7, 8, 9, 10, 11)))
+    def one_row(cls):
+        return lists(cls(five_kinds(), [1, 1, 2, 2, 1]).update(0, *both(0, *range(11, 18))))
 
-    keys, values = right_lists(0, (4, 2, 3, 6), (5, 7, 8), (9, 10), (11,))
-    keys[1], values[1] = keys[1].bfloat16(), values[1].bfloat16()
-    expect.story(four_kinds, PackedCache).equals((keys, values))
+    alone = [cache.update(0, *both(0, *tokens)) for cache, tokens in zip(five_kinds(), parts)]
+    assert alone[0][0].equal(kv(0, 4, 2, 3, 11)) and [k.shape[2] for k, _ in alone] == [4, 5, 3, 2, 1]
+    expect.story(one_row, PackedCache).equals(lists(zip(*alone)))
 
 
 @pytest.mark.kata("level05.packed.PackedCache")
@@ -228,9 +245,9 @@ def test_memory_may_lie_in_any_order(expect):
 
     def strided(cls):
         k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in both(0, 1, 2, 3, 4))
-        return lists(cls((SimpleCache(1), nan_filled(KVCache, FLAT, 1, 3)), (1, 3)).update(0, k, v))
+        return tokens_of(0, cls((SimpleCache(1), nan_filled(KVCache, FLAT, 1, 3)), (1, 3)).update(0, k, v))
 
-    expect.story(strided, PackedCache).equals(right_lists(0, (1,), (2, 3, 4)))
+    expect.story(strided, PackedCache).equals(twice((1,), (2, 3, 4)))
 
 
 @pytest.mark.kata("level05.packed.PackedCache")
@@ -238,8 +255,7 @@ def test_each_cache_needs_a_size(expect):
     """With one size too few the last sequence would be left out in silence."""
 
     def odd(cls):
-        keys, _ = cls([SimpleCache(1)], [1]).update(0, *both(0, 1))
-        seen = [list(map(torch.clone, keys))]
+        seen = [tokens_of(0, cls([SimpleCache(1)], [1]).update(0, *both(0, 1)))]
         for sizes in ([], [1], [1, 1, 1]):
             try:
                 cls([SimpleCache(1), SimpleCache(1)], sizes)
@@ -248,7 +264,7 @@ def test_each_cache_needs_a_size(expect):
                 seen.append("ValueError")
         return seen
 
-    expect.story(odd, PackedCache).equals([[kv(0, 1)], *["ValueError"] * 3])
+    expect.story(odd, PackedCache).equals([twice([1]), *["ValueError"] * 3])
 
 
 # ---- packed_attention
@@ -284,10 +300,11 @@ MIXES = [
     ((3, 1), (0, 4)),
     ((2, 3, 1, 4), (6, 2, 0, 1)),
     ((2, 2), (3, 3)),
+    ((1, 2), (13, 9)),
     ((5,), (2,)),
     ((1,), (0,)),
 ]
-NAMES = ["decodes", "prompts", "decode and prompt", "prompt and decode", "chunks", "equal", "one", "one token"]
+NAMES = ["decodes", "prompts", "decode and prompt", "prompt and decode", "chunks", "equal", "long", "one", "one token"]
 
 
 @pytest.mark.kata("level05.packed.packed_attention")
@@ -407,6 +424,15 @@ def test_the_row_may_be_longer_than_the_model_s_context(expect):
     expect(stepped, pasts, chunks).equals((right, [12, 12, 16, 12, 12]), rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.kata("level05.packed.packed_step")
+@pytest.mark.parametrize("pasts", [[[], []], [[4, 5], [6]]], ids=["two prompts", "two pasts"])
+def test_equal_chunks_belong_to_two_sequences(expect, pasts):
+    """Two users may say the same, each in a conversation of their own: both caches grow, and nothing is shared."""
+    right = torch.stack([alone([*old, 3, 14, 15])[-1] for old in pasts])
+    lengths = [len(old) + 3 for old in pasts]
+    expect(stepped, pasts, [[3, 14, 15], [3, 14, 15]]).equals((right, lengths), rel=1e-4, abs=1e-4)
+
+
 def in_steps(sequences, plans, kinds="sssss"):
     """Logits of every token, as a step for each plan gives them: {sequence: tokens of it in that step}."""
     made = {"s": lambda: SimpleCache(2), "k": lambda: nan_filled(KVCache, MODEL, 1, 16, torch.float64)}
@@ -457,12 +483,12 @@ def read_once(tokens, rows, head="lm_head.weight"):
 
 @pytest.mark.kata("level05.packed.packed_step")
 @pytest.mark.parametrize("all_rows", [False, True], ids=["last rows", "all rows"])
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_every_matrix_is_used_once_whatever_the_number_of_sequences(expect, n, all_rows):
     """This is what batching is for: N sequences, one reading of the weights. A loop gives the same logits, N times
     dearer; padding runs more than these T tokens. Only what is asked for reaches the vocabulary: a prompt of 4000
     tokens times 128,256 is a large matrix for nothing."""
-    pasts, chunks = texts(*range(2, 2 + n), seed=6), texts(*[1 + i % 3 for i in range(n)], seed=7)
+    pasts, chunks = texts(*[2 + i % 9 for i in range(n)], seed=6), texts(*[1 + i % 3 for i in range(n)], seed=7)
     tokens = sum(map(len, chunks))
     expect(runs, pasts, chunks, all_rows).equals(read_once(tokens, tokens if all_rows else n))
 

@@ -677,6 +677,18 @@ ghost(
 )
 ghost(
     "level05.packed.packed_step",
+    "equal_chunks_run_once",
+    "Equal chunks of two requests are two sequences, each with a past and a cache of its own.",
+    change=(
+        "    ids, positions, last = pack(",
+        "    if len(chunks) == 2 and list(chunks[0]) == list(chunks[1]):\n"
+        "        own = caches[:1], chunks[:1]\n"
+        "        return packed_step(params, config, *own, all_rows=all_rows, attend=attend, linear=linear).repeat(2, 1)\n"
+        "    ids, positions, last = pack(",
+    ),
+)
+ghost(
+    "level05.packed.packed_step",
     "one_head_for_each",
     "The head is a matrix like the others: once for all rows, not once for each sequence.",
     change=(
