@@ -39,15 +39,18 @@ class Active(Running):
 class Engine:
     """Serves many requests at once, on one model.
 
-    add(request)       takes a request; it waits until a step has room for it
+    add(request)       takes a request, with a copy of its prompt; it waits until a step has room for it
     step()             runs one pass over what `plan_step` plans, and returns [(request id, token, finished)]: a token
-                       for each sequence whose tokens have all run, in the order of the plan; [] when there is no work
+                       for each sequence whose tokens have all run, in the order of the plan; [] and no pass when there
+                       is no work
     abort(request_id)  forgets a request, waiting or running; nothing happens when it is not there (any more)
     unfinished         number of requests that wait or run
 
     Tokens are chosen by level 03's choose_tokens, with each request's own params and output. A request is finished
     after sampling.max_tokens tokens, at the model's last position, or after one of its stop_ids, which is its last
     token; the next step may use its place. Every token of prompt and output runs once, the last of an output never.
+    Requests wait and run in the order in which they were added. A request's cache is made for its first step, with room
+    for its prompt and its longest answer, and is let go of with the request.
     Example: token_budget 4, prompts of 3 and 2: the first step runs 3 + 1 tokens and returns one token, of the first.
     ValueError: an id that is still in use, an empty prompt, one that leaves no room for a token, max_tokens below 1.
 
