@@ -35,6 +35,12 @@ _static(
     "        if queue[-1].arrival > len(trace):\n",
 )
 _static(
+    "one_arrival_step_only",
+    "All that wait when the machine is free go into the batch, whichever step each has come in.",
+    BATCH,
+    "batch = [r for r in queue if r.arrival == min(queue[0].arrival, len(trace)) <= len(trace)][:max_batch]",
+)
+_static(
     "ignores_arrival",
     "A request can't run before its arrival step.",
     BATCH,
@@ -249,6 +255,12 @@ _continuous(
     "        if len(left) + there < min(max_batch, len(left) + len(queue)) and not left:\n"
     "            trace.append([])\n            continue\n"
     f"        {WHILE}",
+)
+_continuous(
+    "forgets_who_waits",
+    "Whoever finds no free slot waits for one: a request is not gone after the step of its arrival.",
+    "        trace.append(list(left))\n",
+    "        queue = [request for request in queue if request.arrival > len(trace)]\n        trace.append(list(left))\n",
 )
 _continuous(
     "ignores_arrival",
@@ -488,6 +500,11 @@ _used(
     "sum(map(len, trace)) / (max(1, sum(map(bool, trace))) * max_batch)",
 )
 _used(
+    "until_the_last_token",
+    "All steps of the trace count, those after its last token as well.",
+    "sum(map(len, trace)) / (max([1, *(i for i, step in enumerate(trace, 1) if step)]) * max_batch)",
+)
+_used(
     "busy_steps",
     "A step with one slot in use is not full: count slots, not steps in which somebody ran.",
     "sum(map(bool, trace)) / len(trace)",
@@ -538,6 +555,7 @@ _used(
 
 
 def _plan(name, sentence, *change, **how):
+    """`change` is old and new, or pairs of them."""
     ghost("level05.scheduler.plan_step", name, sentence, change=change, **how)
 
 
@@ -634,6 +652,13 @@ _plan(
     "left -= tokens * (sequence not in decoding)",
 )
 _plan(
+    "decodes_overdraw",
+    "Decoding sequences, too, only as far as the budget goes: the others wait for the next step.",
+    (ORDER, "(*filling, *admitted)"),
+    (STOP, STOP.replace("not left", "left <= 0")),
+    ("plan, left = [], token_budget", "plan, left = [(s.id, 1) for s in decoding], token_budget - len(decoding)"),
+)
+_plan(
     "decodes_are_not_counted_in_full",
     "Every token of the step is in the budget, that of each decoding sequence as well, not one for all of them.",
     "plan, left = [], token_budget",
@@ -716,6 +741,19 @@ _plan(
     "Cut the first prompt to what is left; skipping it lets short prompts overtake it for ever.",
     f"{TOKENS}\n",
     f"{TOKENS}\n        if tokens < sequence.pending:\n            continue\n",
+)
+_plan(
+    "fits_first",
+    "A prompt that would fit whole must not overtake one that has to be cut: a long one would wait for ever.",
+    f"    {ADMITTED}\n",
+    f"    {ADMITTED}\n    rest = token_budget - len(decoding) - sum(sequence.pending for sequence in filling)\n"
+    "    admitted = sorted(admitted, key=lambda sequence: sequence.pending > rest)\n",
+)
+_plan(
+    "whole_blocks",
+    "A chunk need not be a whole number of blocks: what is left of the budget is used to the last token.",
+    TOKENS,
+    f"{TOKENS}\n        if 4 < tokens < sequence.pending:\n            tokens -= tokens % 4",
 )
 _plan(
     "waits_for_room",
