@@ -263,6 +263,14 @@ def test_throughput_of_a_hundred_requests(expect):
 
 
 @pytest.mark.kata("level04.metrics.goodput")
+def test_equal_requests_count_each(expect):
+    """A batch of three that arrive together and get their tokens together is three requests, 6 tokens in 1.5 s."""
+    requests = [(1.0, (2.0, 2.5))] * 3
+    expect(throughput, requests).equals(4.0, rel=1e-9)
+    expect(goodput, requests, 1.0, 0.5, 1.5).equals(2.0, rel=1e-9)
+
+
+@pytest.mark.kata("level04.metrics.goodput")
 @pytest.mark.parametrize("requests", [[], [(0.0, [])], [(0.0, [1.0]), (0.5, [])]], ids=str)
 def test_throughput_of_what_failed_is_refused(expect, requests):
     """No request has no first arrival, and one without tokens no last token."""
@@ -315,13 +323,15 @@ def test_a_request_is_good_if_it_meets_both_objectives(expect, ttft_slo, tpot_sl
 
 @pytest.mark.kata("level04.metrics.goodput")
 @pytest.mark.parametrize(
-    "ttft_slo, tpot_slo, right",
-    [(0.5, 0.25, 1.0), (0.375, 0.25, 0.0), (0.5, 0.125, 0.0), (0.625, 0.375, 1.0)],
-    ids=["both exactly", "ttft just over", "tpot just over", "room in both"],
+    "late, slow, right",
+    [(0, 0, 1.0), (2**-20, 0, 0.0), (0, 2**-20, 0.0), (-(2**-20), 0, 1.0), (0, -(2**-20), 1.0)],
+    ids=["both exactly", "ttft just over", "tpot just over", "ttft just below", "tpot just below"],
 )
-def test_an_objective_met_exactly_is_met(expect, ttft_slo, tpot_slo, right):
-    """TTFT 0.5 and TPOT 0.25: the limit itself is allowed, <= and not <."""
-    expect(goodput, [(3.0, [3.5, 3.625, 4.0])], ttft_slo, tpot_slo, 1.0).equals(right, rel=1e-9, abs=1e-9)
+def test_an_objective_met_exactly_is_met(expect, late, slow, right):
+    """TTFT 0.5 and TPOT 0.25: the limit itself is allowed, <= and not <. A microsecond more is too much, and two
+    decimals on a dashboard do not show it."""
+    requests = [(3.0, [3.5 + late, 3.625, 4.0 + late + 2 * slow])]
+    expect(goodput, requests, 0.5, 0.25, 1.0).equals(right, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.kata("level04.metrics.goodput")

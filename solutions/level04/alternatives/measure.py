@@ -163,6 +163,11 @@ def _addmv(rows):
     return lambda: torch.addmv(out, matrix, vector, beta=0, out=out)
 
 
+def _addmv_in_place(rows):
+    out, matrix, vector = torch.zeros(rows), torch.ones(rows, 1024), torch.ones(1024)
+    return lambda: out.addmv_(matrix, vector, beta=0)
+
+
 def _in_pieces(rows):
     pieces, vector = torch.ones(rows, 1024).tensor_split(4), torch.ones(1024)
     return lambda: [piece.mv(vector) for piece in pieces]
@@ -188,6 +193,7 @@ for prepare in (
     _from_numpy,
     _transposed,
     _addmv,
+    _addmv_in_place,
     _in_pieces,
     _columns,
     _a_batch_of_one,

@@ -364,6 +364,14 @@ _read(
     "lambda: torch.mv(matrix[:1], vector)",
 )
 _read(
+    "one_part_again_and_again",
+    "Read all of the matrix: a part that is multiplied again comes from the cache.",
+    PRODUCT,
+    "lambda: [torch.mv(part, vector) for _ in range(len(matrix) // len(part))]",
+    "out = torch.empty(matrix.shape[0])",
+    "part = matrix[: len(matrix) // 8] if len(matrix) % 8 == 0 else matrix",
+)
+_read(
     "never_written",
     "Memory that was never written is one page of zeros, which the cache holds: fill the matrix before you read it.",
     MATRIX,
@@ -513,6 +521,18 @@ _gemm(
     "An expanded number is no matrix in memory: make both.",
     OPERANDS,
     "a, b, out = torch.ones(1, 1).expand(n, n), torch.ones(1, 1).expand(n, n), torch.empty(n, n)",
+)
+_gemm(
+    "gemm_one_of_them_expanded",
+    "Both are matrices in memory: an expanded row is one row.",
+    OPERANDS,
+    "a, b, out = torch.ones(n, n), torch.ones(1, n).expand(n, n), torch.empty(n, n)",
+)
+_gemm(
+    "gemm_never_written",
+    "Fill both matrices: what was never written may hold anything.",
+    OPERANDS,
+    "a, b, out = torch.empty(n, n), torch.empty(n, n), torch.empty(n, n)",
 )
 _gemm(
     "gemm_made_in_each_round",

@@ -524,6 +524,26 @@ _goodput(
     'metrics["ttft"] <= ttft_slo and (times[-1] - times[0]) / len(times) <= tpot_slo',
 )
 _goodput(
+    "to_the_millisecond",
+    "Compare before you round: 0.5004 s do not meet an objective of 0.5.",
+    MET,
+    MET.replace('metrics["ttft"] <=', 'round(metrics["ttft"], 3) <=').replace(
+        'metrics["tpot"] <=', 'round(metrics["tpot"], 3) <='
+    ),
+)
+_goodput(
+    "equal_requests_once",
+    "Requests that arrive and end together are several all the same: count each.",
+    "for arrival, times in requests:",
+    "for arrival, times in {(arrival, tuple(times)) for arrival, times in requests}:",
+)
+_goodput(
+    "deadline_of_the_last",
+    "Two objectives are not one deadline for the last token: fast tokens do not make up for a late start.",
+    MET,
+    'metrics["e2e"] <= ttft_slo + (len(times) - 1) * tpot_slo',
+)
+_goodput(
     "tokens_of_good_requests",
     "Goodput here is in requests per second, not in tokens.",
     MET,
