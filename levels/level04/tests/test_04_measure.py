@@ -330,7 +330,9 @@ class Memory(TorchDispatchMode):
         return out
 
     def unwritten(self, x):
-        """Of an expanded tensor only the numbers that memory holds have been written."""
+        """Of an expanded tensor only the numbers that memory holds have been written. A vector may be anything."""
+        if x.numel() <= 1024:
+            return 0
         real = math.prod(n for n, step in zip(x.shape, x.stride()) if step or n == 1)
         elsewhere = not storages([x]) <= self.written and not x.any()
         return x.numel() if elsewhere else x.numel() - real + x.isnan().sum().item()

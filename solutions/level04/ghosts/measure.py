@@ -230,7 +230,7 @@ _probe(
 )
 _probe("one_row_more", "What is whole rows already stays as it is.", WHOLE, "return (wanted // 4096 + 1) * 4096")
 _probe("not_whole_rows", "Round up to whole rows of 4096 bytes: a part of a row is not read.", WHOLE, "return wanted")
-_probe("rows_of_1024_bytes", "A row has 1024 numbers of 4 bytes.", WHOLE, "return -(-wanted // 1024) * 1024")
+_probe("whole_kib", "A row has 1024 numbers of 4 bytes.", WHOLE, "return -(-wanted // 1024) * 1024")
 _probe("number_of_rows", "Bytes are asked for, not rows.", WHOLE, "return -(-wanted // 4096)")
 _probe("a_float", "A number of bytes is an int.", WHOLE, "return float(-(-wanted // 4096) * 4096)")
 _probe(

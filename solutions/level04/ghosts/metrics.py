@@ -410,8 +410,8 @@ _throughput(
     "len({time for _, times in requests for time in times})",
 )
 _throughput(
-    "whole_division",
-    "Divide with /: // throws away what is left.",
+    "whole_tokens",
+    "Divide tokens by seconds with /: // throws away what is left.",
     RATE,
     "tokens // (last - first)",
 )
