@@ -80,7 +80,7 @@ def goodput(requests: Sequence[Request], ttft_slo: float, tpot_slo: float, durat
     duration  seconds that were observed; a request of one token has no tpot and meets that objective
 
     Example: of 3 requests in 4 seconds 2 meet both -> 0.5.
-    ValueError: duration 0 or below. DistServe, arXiv 2401.09670.
+    ValueError: duration 0 or below, a request without tokens. DistServe, arXiv 2401.09670.
 
     ●● · about 5 lines · needs level04.metrics.request_metrics
     """
