@@ -10,12 +10,14 @@ import gc
 import random
 import weakref
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from dojo.models import Config, random_params
+from level00.layers import attention
 from level01.generate import generate
 from level01.simple_cache import SimpleCache
 from level02.cache import KVCache
@@ -364,7 +366,7 @@ def test_no_more_than_max_seqs_run_and_a_free_place_is_used_at_once(expect, max_
 @pytest.mark.kata("level05.engine.Engine")
 def test_first_come_first_served(expect):
     """A short prompt does not overtake a long one, which would then wait for ever; and a budget too small for all
-    streams goes to those that came first."""
+    goes to those that came first."""
 
     def five_steps(cls):
         served = Watched(cls, token_budget=2)
@@ -463,7 +465,7 @@ SETTINGS = [
     {"temperature": 1.5, "top_k": 3, "seed": 3},
     {"temperature": 1.0, "top_k": 1},
     {"temperature": 2.0, "top_p": 0.5, "seed": 1},
-    {"temperature": 2.0, "min_p": 0.3, "seed": 0},
+    {"temperature": 2.0, "min_p": 0.3, "seed": 0, "stop": ("a",)},
 ]
 
 
@@ -471,7 +473,8 @@ SETTINGS = [
 @pytest.mark.parametrize("token_budget, max_seqs", [(64, 8), (64, 3), (5, 8), (3, 2), (1, 1)])
 def test_a_seed_gives_the_same_text_in_any_batch(expect, token_budget, max_seqs):
     """Seven requests for the same prompt, each with its own settings and seed. Who else is there, and how the prompt
-    was cut, must not show: that is what a seed is for. Oracle: choose_tokens with one row."""
+    was cut, must not show: that is what a seed is for. Stop strings are looked for in text, which is not here.
+    Oracle: choose_tokens with one row."""
 
     def to_the_end(cls):
         served = Watched(cls, token_budget, max_seqs)
@@ -503,16 +506,18 @@ def test_penalties_look_at_the_request_s_own_text(expect, token_budget):
 
 
 @pytest.mark.kata("level05.engine.Engine")
-def test_equal_prompts_are_two_requests(expect):
-    """Two users may ask the same, even with the same list: nothing is shared, and nobody's tokens go to the other."""
+def test_equal_prompts_are_several_requests(expect):
+    """Three users ask the same, even with the same list, and want different answers: nothing is shared."""
 
     def to_the_end(cls):
         served, prompt = Watched(cls, token_budget=5), [3, 1, 4]
         served.engine.add(ask("a", prompt))
         served.engine.add(ask("b", prompt, 6))
+        served.engine.add(ask("c", prompt, 6, third))
         return served.finish(), prompt
 
-    right = {"a": alone(ask("a", [3, 1, 4])), "b": alone(ask("b", [3, 1, 4], 6))}
+    third = alone(ask("c", [3, 1, 4], 6))[2:3]
+    right = {one.id: alone(one) for one in (ask("a", [3, 1, 4]), ask("b", [3, 1, 4], 6), ask("c", [3, 1, 4], 6, third))}
     expect.story(to_the_end, Engine).equals((right, [3, 1, 4]))
 
 
@@ -571,8 +576,8 @@ def test_two_engines_share_nothing(expect):
 @pytest.mark.parametrize("who", ["a", "ab", "abc"])
 def test_an_aborted_request_is_gone_and_the_others_go_on(expect, who, when):
     """A client hangs up: before it ran, in the middle of its prompt, between two tokens. It gets nothing more, costs
-    nothing more, and nobody else notices, not even one whose id is like its own."""
-    script = {0: [ask("a", [1, 2, 3]), ask("ab", [4, 5], 5), ask("abc", [6, 7, 8, 9])]}
+    nothing more, and nobody else notices, not even one with a similar id or the same prompt."""
+    script = {0: [ask("a", [1, 2, 3]), ask("ab", [1, 2, 3], 5), ask("abc", [6, 7, 8, 9])]}
     script[when] = [*script.get(when, []), who]
     right = on_paper(script, 4, 8)
     expect.story(played(script, len(right), 4, 8), Engine).equals(right)
@@ -859,7 +864,7 @@ def test_unless_told_otherwise_up_to_256_tokens_of_32_sequences_run(expect):
 
         engine = cls(PARAMS, MODEL, run=run)
         for i in range(34):
-            engine.add(ask(f"r{i}", [i % 31] * 9, 9))
+            engine.add(Request(f"r{i}", [i % 31] * 9))
         return [len(engine.step()) for _ in range(2)], sizes, engine.unfinished
 
     expect.story(two_steps, Engine).equals(([28, 32], [[4] + [9] * 28, [1] * 28 + [5] + [9] * 3], 34))
@@ -873,6 +878,26 @@ def test_the_cache_is_the_caller_s_choice(expect, kind):
     made = {"SimpleCache": lambda room: SimpleCache(2), "KVCache": lambda room: KVCache(MODEL, 1, room, torch.float64)}
     story = on_the_model({0: asked}, 8, 3, new_cache=made[kind])
     expect.story(story, Engine).equals(generated(*asked))
+
+
+@pytest.mark.kata("level05.engine.Engine")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_the_cache_has_the_type_of_the_params(expect, dtype):
+    """Unless the caller brings one: a bfloat16 model's cache in float32 takes twice the bytes that were planned for."""
+    params = {name: w.to(dtype) for name, w in PARAMS.items()}
+
+    def types(cls):
+        seen = set()
+
+        def noted(q, k, v, mask):
+            seen.update((str(k.dtype), str(v.dtype)))
+            return attention(q, k, v, mask)
+
+        engine = cls(params, MODEL, 4, run=partial(packed_step, attend=noted))
+        engine.add(ask("a", [1, 2, 3, 4, 5], 2))
+        return [len(engine.step()) for _ in range(3)], seen
+
+    expect.story(types, Engine).equals(([0, 1, 1], {str(dtype)}))
 
 
 class Recycled:

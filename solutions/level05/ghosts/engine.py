@@ -256,7 +256,7 @@ ghost(
 ghost(
     "level05.engine.Engine",
     "takes_turns",
-    "The order stays that of arrival: where the budget is too small for all streams, the first come are served.",
+    "The order stays that of arrival; yours moves the first to the end at each step.",
     change=(EMIT, "self.running = self.running[1:] + self.running[:1]\n        " + EMIT),
 )
 
@@ -336,6 +336,12 @@ ghost(
     "room_two_short",
     "All tokens but the very last go into the cache: your room is one too small.",
     change=(ROOM, "self.new_cache(max(1, len(sequence.prompt) + sequence.limit - 2))"),
+)
+ghost(
+    "level05.engine.Engine",
+    "cache_always_in_float32",
+    "The cache has the type of the params: a bfloat16 model's in float32 takes twice the bytes.",
+    change=("KVCache(config, 1, room, dtype)", "KVCache(config, 1, room)"),
 )
 ghost(
     "level05.engine.Engine",
@@ -767,6 +773,25 @@ ghost(
         (ABORT_WAITING, ABORT_WAITING.replace("sequence.id != request_id", "sequence.id not in request_id")),
         (ABORT_RUNNING, ABORT_RUNNING.replace("sequence.id != request_id", "sequence.id not in request_id")),
     ],
+)
+ghost(
+    "level05.engine.Engine",
+    "aborts_equal_prompts",
+    "Two users may ask the same: a request is known by its id, not by its prompt.",
+    change=(
+        ABORT_RUNNING,
+        "same = [s.prompt for s in self.running if s.id == request_id]\n"
+        "        self.running = [s for s in self.running if s.prompt not in same]",
+    ),
+)
+ghost(
+    "level05.engine.Engine",
+    "stops_at_stop_strings",
+    "Stop strings are for whoever turns ids into text: the engine ends an answer at stop_ids.",
+    change=(
+        DONE,
+        "token in sequence.request.stop_ids or sequence.request.sampling.stop or len(sequence.output) == sequence.limit",
+    ),
 )
 ghost(
     "level05.engine.Engine",
