@@ -4,6 +4,7 @@ Each file in a level's `ghosts/` calls `ghost(...)` and `slip(...)`, which are g
 """
 
 import ast
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -185,10 +186,11 @@ def _medium(channel) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody: the parent decides
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # ghosts may print
     mount_from_environment()
-    while (order := channel.recv()) is not None:
-        id, name, *case = order
-        ghost = next(g for g in haunts(id.split(".")[0]) if (g.id, g.name) == (id, name))
-        channel.send(explained(ghost, *case))
+    with contextlib.suppress(EOFError, OSError):  # whoever asked is gone: `watch` ends a run at the next save
+        while (order := channel.recv()) is not None:
+            id, name, *case = order
+            ghost = next(g for g in haunts(id.split(".")[0]) if (g.id, g.name) == (id, name))
+            channel.send(explained(ghost, *case))
 
 
 class Medium(Servant):
@@ -227,6 +229,7 @@ def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> t
 
 
 def slips(id: str, answer: Any, rel: float) -> list[Ghost]:
-    """The known slips of a worksheet answer that give this very number."""
+    """The known slip of a worksheet answer that gives this very number, the nearest one if there are several."""
     mine = [g for g in haunts(id.split(".")[0]) if g.id == id]
-    return [g for g in mine if values.compare(answer, float(g.value), rel) is None][:1]
+    hits = [g for g in mine if values.compare(answer, float(g.value), rel) is None]
+    return sorted(hits, key=lambda g: abs(answer - g.value))[:1]

@@ -83,7 +83,8 @@ def disturbed(here: Here | None) -> list[Line]:
 
     if here is None or here.unsteady <= STEADY:
         return []
-    said = f"This machine was busy: its median round took {here.unsteady:.1f} times the best one ({STEADY} is calm)."
+    said = f"This machine was busy: its median round took {here.unsteady:.2f} times the best one"
+    said += f" (up to {STEADY} is calm)."
     return [(f"  {said} Its figures may be too low: stop what else runs and ask again, or --no-measure.", "warn")]
 
 
@@ -163,6 +164,8 @@ def draw(
     for name, intensity, flops in points:
         axes.plot(intensity, flops / 1e12, "D", color="black", markersize=4)
         axes.annotate(name, (intensity, flops / 1e12), (6, -3), textcoords="offset points", fontsize=8)
+    if points:
+        axes.plot([], [], "D", color="black", markersize=4, label="your code in the last bench")
     axes.set(xscale="log", yscale="log", xlim=(1 / 4, 4096), ylabel="attainable TFLOP/s")
     axes.set_xlabel("FLOP per byte (a step of decode with 16-bit weights: about its batch size)")
     axes.set_title(f"Rooflines: {dtype}, dense, from data sheets" + "; this machine measured" * bool(here), fontsize=10)

@@ -110,22 +110,24 @@ def draw(raced: Collection[Raced], path: Path) -> bool:
     if not shown:
         return False
     here, axes = machine(), (figure := Figure(figsize=(9, 5), layout="constrained")).subplots()
-    low, high = shown[0].flops / shown[0].bytes / 4, shown[-1].flops / shown[-1].bytes * 4
-    corners = sorted({low, min(max(here.flops_per_second / here.bytes_per_second, low), high), high})
-    axes.plot(corners, [here.roof(x) / 1e9 for x in corners], "k-", label="roof, one thread")
+    ridge, found = here.flops_per_second / here.bytes_per_second, [one.flops / one.bytes for one in shown]
+    corners = [min(ridge, *found) / 4, ridge, max(ridge, *found) * 4]
+    looks = axes.plot(corners, [here.roof(x) / 1e9 for x in corners], "k-", label="roof, one thread")
+    tasks = []
     for number, one in enumerate(shown):
         x = one.flops / one.bytes
-        axes.axvline(x, color=f"C{number}", linewidth=0.5)
-        axes.text(x, 0.02, f" {one.title}", rotation=90, ha="right", fontsize=8, transform=axes.get_xaxis_transform())
+        tasks.append(axes.axvline(x, color=f"C{number}", linewidth=1, label=one.title))
         for who, seconds in one.seconds.items():
             axes.plot(x, one.flops / min(seconds) / 1e9, LOOKS[who], color=f"C{number}", fillstyle="none")
     for who, look in LOOKS.items():
-        axes.plot([], [], look, color="gray", fillstyle="none", label=who)
+        looks += axes.plot([], [], look, color="gray", fillstyle="none", label=who)
     axes.set(xscale="log", yscale="log", xlabel="FLOP per byte", ylabel="GFLOP/s", title="Under this machine's roof")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter("")  # else a short axis gets 6 × 10⁰ between 1 and 10
     axes.grid(True, which="both", alpha=0.25)
-    figure.legend(loc="outside right upper", fontsize=8)
+    figure.legend(handles=looks, loc="outside right upper", fontsize=8)
+    figure.legend(handles=tasks, loc="outside lower center", fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     return True

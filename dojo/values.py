@@ -109,7 +109,8 @@ def same_type(yours: Any, right: Any) -> bool:
 
 def wrong_type(yours: Any, right: Any, at: str) -> Difference:
     tip = ": take .item()" if getattr(yours, "ndim", None) == 0 and isinstance(right, numbers.Real) else ""
-    return Difference("type", f"{a(type_name(yours))}, where {a(type_name(right))} is right{place(at)}{tip}")
+    mine, true = ("None" if x is None else a(type_name(x)) for x in (yours, right))
+    return Difference("type", f"{mine}, where {true} is right{place(at)}{tip}")
 
 
 def differ(yours: Any, right: Any, at: str, kind: str = "value") -> Difference:

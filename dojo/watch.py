@@ -48,8 +48,10 @@ class Warm:
     def __init__(self):
         spawn = multiprocessing.get_context("spawn")
         self.channel, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_wait, args=(theirs,), daemon=True)
+        self.process = spawn.Process(target=_wait, args=(theirs,))  # a daemon may not have the children that try ghosts
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: a Ctrl-C finds it deaf from its first moment
         self.process.start()
+        signal.signal(signal.SIGINT, before)
         theirs.close()
 
     def run(self, files: Collection[Path]) -> None:
@@ -65,14 +67,14 @@ class Warm:
 
 def _wait(channel) -> None:
     """In the process. Ctrl-C goes to everybody: whoever waits leaves it to the parent, a run ends by itself."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import pytest
     import pytest_benchmark.plugin  # noqa: F401
     import torch  # noqa: F401
 
     with contextlib.suppress(EOFError):  # the parent is gone
         files = channel.recv()
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         pytest.main(["--rootdir", str(catalog.ROOT), *files])
 
 
@@ -88,13 +90,13 @@ def watch(level: str, say: Callable[[str], object], changes: Iterator[Collection
             due |= {path.stem for path in saved if path.suffix == ".py"} & set(catalog.modules(level))
             if running and running.ended():
                 say(f"watching levels/{level}: save a file, or Ctrl-C")
-                running, due = None, due & {path.stem for path in saved}
+                running, due, waiting = None, due & {path.stem for path in saved}, waiting or Warm()
             if files := due and saved and tests(level, due):
                 if running:
                     running.stop()  # what it judged before it was stopped is recorded
                 say(f"saved: {', '.join(sorted(due))}")
-                waiting.run(files)
-                running, waiting = waiting, Warm()
+                running, waiting = waiting or Warm(), None  # the next one is warmed when this one leaves the cores
+                running.run(files)
     except KeyboardInterrupt:
         pass
     finally:

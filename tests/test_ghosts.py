@@ -80,3 +80,16 @@ def test_a_slip_is_known_by_its_number_whatever_its_type():
     assert ghosts.slips(slip.id, slip.value, 0.01) == [slip]
     assert ghosts.slips(slip.id, float(slip.value), 0.01) == [slip]
     assert ghosts.slips(slip.id, right * 1000.5, 0.01) == []
+
+
+def test_who_tries_ghosts_ends_in_silence_when_the_run_that_asks_was_killed(capfd):
+    medium = ghosts.Medium()
+    medium.ask(next(g for g in ghosts.haunts("level00") if g.value is None), [])
+    medium.channel.close()
+    medium.process.join(10)
+    assert medium.process.exitcode == 0 and capfd.readouterr().err == ""
+
+
+def test_of_two_slips_that_are_close_together_the_nearer_one_is_named():
+    named = [ghosts.slips("level04.worksheet.mfu_percent", answer, 0.01)[0].name for answer in (5.707, 5.73)]
+    assert named == ["all_parameters", "kv_heads"]

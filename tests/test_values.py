@@ -117,7 +117,7 @@ DIFFERENT = {  # yours, right, kind, text
     "a bool in a tensor": (torch.tensor(True), True, "type", "a Tensor, where a bool is right: take .item()"),
     "a number for a tensor": (3.0, torch.tensor(3.0), "type", "a float, where a tensor is right"),
     "an array for a tensor": (np.ones(2), torch.ones(2), "type", "a ndarray, where a tensor is right"),
-    "nothing": (None, 1.0, "type", "a NoneType, where a float is right"),
+    "nothing": (None, 1.0, "type", "None, where a float is right"),
     "a string for bytes": ("a", b"a", "type", "a str, where a bytes is right"),
     "infinity's sign": (INF, -INF, "value", "differs"),
     "a number for infinity": (1e300, INF, "value", "differs"),

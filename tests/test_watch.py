@@ -93,16 +93,22 @@ def end_of(number):
     return end
 
 
-def test_a_save_runs_its_tests_in_the_process_that_waits_and_the_next_one_is_warmed(follow):
+def test_a_save_runs_its_tests_in_the_process_that_waits(follow):
     said = follow(set(), {BPE}, set())
+    [first] = Process.made
+    assert first.files == {"test_00_bpe.py"}, "the run has the cores to itself"
+    assert said == ["saved: bpe"] and first.stopped, "Ctrl-C leaves no process"
+
+
+def test_the_next_process_is_warmed_when_a_run_has_ended(follow):
+    follow({BPE}, end_of(0), set())
     first, second = Process.made
-    assert first.files == {"test_00_bpe.py"} and second.files is None
-    assert said == ["saved: bpe"] and first.stopped and second.stopped, "Ctrl-C leaves no process"
+    assert first.files and second.files is None and second.stopped
 
 
 def test_a_save_during_a_run_starts_it_anew_with_both(follow):
     said = follow({BPE}, {ACCOUNTING}, set())
-    first, second, _ = Process.made
+    first, second = Process.made
     assert first.stopped and second.files == {"test_00_bpe.py", "test_00_accounting.py"}
     assert said == ["saved: bpe", "saved: accounting, bpe"]
 
@@ -121,9 +127,9 @@ def test_what_is_no_module_of_the_level_runs_nothing(follow):
 # ---- the real thing
 
 
-def wait_for(text: str, log: Path, seconds: float = 45) -> str:
+def wait_for(text: str, log: Path, seconds: float = 45, after: str = "") -> str:
     end = time.monotonic() + seconds
-    while text not in (said := log.read_text(encoding="utf-8")):
+    while text not in (said := log.read_text(encoding="utf-8")[len(after) :]):
         assert time.monotonic() < end, said
         time.sleep(0.05)
     return said
@@ -142,12 +148,16 @@ def test_a_save_is_judged_and_recorded(project: Miniature, tmp_path):
             time.sleep(1)  # the watcher of files is set up after that line
             project.solve("level00.sums")
             said = wait_for("\nwatching levels/level00", log)
+            recorded = project.progress()
+            project.change("level00.sums", ("sum(numbers)\n", "sum(numbers[:1])\n"))
+            wrong = wait_for("\nwatching levels/level00", log, after=said)
         finally:
             os.killpg(running.pid, signal.SIGINT)
             code = running.wait(10)
     assert "saved: sums" in said and "cleared     level00.sums.total" in said and "todo" not in said
     assert code == 0 and "Traceback" not in log.read_text()
-    assert "level00.sums.mean" in project.progress()
+    assert "You return the first number: add all of them." in wrong, "a run may start the process that tries ghosts"
+    assert "level00.sums.mean" in recorded
 
 
 @pytest.mark.timeout(120)

@@ -58,7 +58,7 @@ def percentile(values: Sequence[float], q: float) -> float:
 
 
 def throughput(requests: Sequence[Request]) -> float:
-    """Return tokens per second of all requests together, from the first arrival to the last token.
+    """Return tokens per second of all requests together, in any order, from the first arrival to the last token.
 
     Example: (0, [1, 2]) and (1, [2, 3, 4]): 5 tokens in 4 seconds -> 1.25.
     ValueError: no requests, or one without tokens.

@@ -27,7 +27,7 @@ single_ceiling = 4.8e12 / (70553706496 - 1050673152 + 8192 * 2 * 80 * 8 * 128 * 
 batch_ceiling = 16 * 4.8e12 / (70553706496 - 1050673152 + 16 * 8192 * 2 * 80 * 8 * 128 * 2)  # 69.50 GB and 42.95
 
 # 6. Weights in 4 bits, arithmetic in bfloat16 on an H200. From how many sequences on does the arithmetic of the weights
-#    take at least as long as reading them? Leave the cache out. (a whole number)
+#    take at least as long as reading them? Leave the cache out. (a whole number, exact)
 critical_sequences = 52  # 989e12 / 4.8e12 * 0.5 / 2 = 51.51, and at 51 the reading still takes longer
 
 # 7. The 16 sequences of number 5 are measured: 400 tokens/s together. How many percent is the MBU? (4 digits)

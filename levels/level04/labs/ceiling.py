@@ -140,6 +140,7 @@ def draw(path: Path, here: Hardware, found: list[Point], rows, model: str) -> No
     left.set_title(f"{model} on one thread: {here.bandwidth / 1e9:.1f} GB/s", fontsize=10)
     left.set_xticks(batches, labels=batches)
     left.minorticks_off()
+    left.margins(0.1)  # room for the shares beside the first point and the last
     left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     left.yaxis.set_major_formatter("{x:,g}")
     left.legend(fontsize=8)
@@ -180,9 +181,13 @@ def asked() -> float | None:
     if not sys.stdin.isatty():
         return None
     try:
-        return float(input("Your prediction, tokens per second for one sequence (Enter: none)? "))
-    except (ValueError, EOFError):
-        return None
+        said = input("Your prediction, tokens per second for one sequence (Enter: none)? ").strip()
+        return float(said) if said else None
+    except ValueError:
+        print("That is no number: going on without a prediction.")
+    except EOFError:
+        pass
+    return None
 
 
 def main(argv: list[str]) -> None:

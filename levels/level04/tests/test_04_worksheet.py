@@ -64,7 +64,7 @@ def test_sixteen_sequences_share_the_weights_and_nothing_else(answer):
 @pytest.mark.kata("level04.worksheet.critical_sequences")
 def test_narrow_weights_need_fewer_sequences(answer):
     """Beyond it a larger batch costs time. Oracle: one weight, half a byte; try batch after batch."""
-    answer("critical_sequences").equals(next(b for b in count(1) if 2 * b / DENSE >= 0.5 / BANDWIDTH), rel=0.01)
+    answer("critical_sequences").equals(next(b for b in count(1) if 2 * b / DENSE >= 0.5 / BANDWIDTH), rel=0.005)
 
 
 @pytest.mark.kata("level04.worksheet.mbu_percent")

@@ -125,6 +125,12 @@ slip(
 )
 slip(
     "level04.worksheet.single_ceiling",
+    "all_parameters",
+    "68.03: all parameters and no cache; of the embedding a row is looked up, but keys and values are read, 2.684 GB.",
+    value=4.8e12 / 70553706496,
+)
+slip(
+    "level04.worksheet.single_ceiling",
     "half_a_cache",
     "67.75: that is half of the cache: each token has a key and a value, and a number in bfloat16 takes 2 bytes.",
     value=4.8e12 / (WEIGHTS + CACHE / 2),
@@ -239,6 +245,12 @@ slip(
 )
 slip(
     "level04.worksheet.critical_sequences",
+    "not_rounded",
+    "51.51: there is no half of a sequence; asked is the first whole number that is enough.",
+    value=989e12 / 4.8e12 * 0.5 / 2,
+)
+slip(
+    "level04.worksheet.critical_sequences",
     "floor",
     "51: with 51 the reading still takes a little longer; the first batch at which it does not is one more.",
     value=51,
@@ -314,6 +326,12 @@ slip(
     "no_scores",
     "5.622: the scores are missing: 4 · 80 · 64 · 128 FLOPs for each of the 8,192 tokens.",
     value=100 * 400 * 2 * 69501714432 / 989e12,
+)
+slip(
+    "level04.worksheet.mfu_percent",
+    "all_parameters",
+    "5.707: two FLOPs for each of all parameters; the embedding is not multiplied, and the scores are missing.",
+    value=100 * 400 * 2 * 70553706496 / 989e12,
 )
 slip(
     "level04.worksheet.mfu_percent",
