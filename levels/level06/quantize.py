@@ -1,6 +1,7 @@
 """Weights and caches in fewer bits: integers times a scale, and who shares a scale.
 
-Rounding is to the nearest integer, a tie to the even one (torch.round). All arithmetic is in float32 or better.
+Rounding is to the nearest integer, a tie to the even one (torch.round). All arithmetic is in float32 or better, unless
+a function says in what.
 """
 
 import torch
@@ -23,9 +24,11 @@ def quantize_int8(w: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def int8_linear(x: Tensor, q: Tensor, scale: Tensor) -> Tensor:
-    """Return x @ (q · scale)ᵀ, (..., out), without multiplying any weight by its scale: x (..., in) stays as it is.
+    """Return x @ (q · scale)ᵀ, (..., out) in x's dtype, without multiplying any weight by its scale.
 
-    Weight-only: the product runs in x's dtype, and the scale is applied to what comes out of it.
+    x  (..., in) float; q (out, in) int8 and scale (out, 1), of any float dtype, as from `quantize_int8`
+
+    Weight-only: x stays as it is, the product runs in its dtype, and the scale is applied to what comes out of it.
     Example: x = [1, 1], q = [[32, -67]], scale = [[0.5]] -> [-17.5].
 
     ● · about 1 line · part of quantize_int8
@@ -37,7 +40,7 @@ def int8_linear(x: Tensor, q: Tensor, scale: Tensor) -> Tensor:
 def pack_int4(q: Tensor) -> Tensor:
     """Return two values per byte, (out, in / 2) uint8: the even column in the low four bits, the odd one in the high.
 
-    q  (out, in) integers in 0..15. Example: [1, 2, 15, 0] -> [33, 15].
+    q  (out, in) of any integer dtype, in 0..15. Example: [1, 2, 15, 0] -> [33, 15].
     ValueError: an odd number of columns, a value outside 0..15.
 
     ● · about 2 lines
@@ -62,8 +65,11 @@ def unpack_int4(packed: Tensor) -> Tensor:
 def quantize_int4(w: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return (packed (out, in / 2) uint8, scale, low), the last two (out, in / group): w is close to q · scale + low.
 
-    Asymmetric, q in 0..15: each `group` neighbours of a row share a scale and their least value, low. A group in which
-    all are equal has scale 1. Example: [-15, 0.5, 5.6, 15] as one group: scale 2, low -15, q = 0, 8, 10, 15.
+    w  (out, in) float; scale and low have its dtype
+
+    Asymmetric, q in 0..15: each `group` neighbours of a row share a scale and their least value, low. Their largest
+    becomes 15. A group in which all are equal has scale 1 (and q = 0).
+    Example: [-15, 0.5, 5.6, 15] as one group: scale 2, low -15, q = 0, 8, 10, 15.
     ValueError: w is not 2-D, or the row is not a multiple of the group.
 
     ●● · about 6 lines · needs level06.quantize.pack_int4
@@ -75,7 +81,7 @@ def quantize_int4(w: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def dequantize_int4(packed: Tensor, scale: Tensor, low: Tensor) -> Tensor:
-    """Return q · scale + low, (out, in), in the dtype of scale.
+    """Return q · scale + low, (out, in), in the dtype of scale: the weights that `quantize_int4` leaves.
 
     Example: codes 0, 8, 10, 15 with scale 2 and low -15 -> [-15, 1, 5, 15].
 
@@ -99,8 +105,11 @@ def bits_per_weight(bits: float, group: int, metadata_bits: float) -> float:
 def fake_quantize(x: Tensor, bits: int, dim: int) -> Tensor:
     """Return x after a round trip through `bits`-bit integers: symmetric, all entries along `dim` share a scale.
 
-    The largest magnitude becomes 2^(bits - 1) - 1. For keys (.., tokens, head_dim) KIVI shares a scale along the tokens
-    (dim -2: one for each channel), for values along the channels (dim -1: one for each token). Zeros stay zeros.
+    x  (...) float; the result has its shape and dtype; dim counts from either end
+
+    The largest magnitude of a slice becomes 2^(bits - 1) - 1. For keys (.., tokens, head_dim) KIVI shares a scale
+    along the tokens (dim -2: one for each channel), for values along the channels (dim -1: one for each token). Slices
+    of zeros stay zeros.
     Example: [[1.2, 100], [2, -40]], 8 bits, dim 0 -> [[1.197, 100], [2, -40.16]]. ValueError: bits below 2.
     KIVI, arXiv 2402.02750.
 
