@@ -39,6 +39,18 @@ _kv(
     "heads.sum(1).flatten(0, 1)",
 )
 _kv(
+    "over_the_kv_heads",
+    "Divide by the number of heads that share one, n_heads / n_kv_heads, not by the number of KV heads.",
+    _MEAN,
+    "(heads.sum(1) / n_kv_heads).flatten(0, 1)",
+)
+_kv(
+    "over_all_heads",
+    "Divide by the number of heads that share one, not by the number of all.",
+    _MEAN,
+    "(heads.sum(1) * head_dim / w.shape[0]).flatten(0, 1)",
+)
+_kv(
     "keeps_the_length",
     "Divide by the number of heads, not by its root: equal heads would come back larger.",
     _MEAN,
@@ -108,6 +120,22 @@ _kv(
 )
 _kv("pooled_in_float32", "The result has the dtype of the weights.", _MEAN, "heads.float().mean(1).flatten(0, 1)")
 
+
+def _mean_of_means(w, head_dim, n_kv_heads):
+    if w.shape[0] % head_dim or (w.shape[0] // head_dim) % n_kv_heads:
+        raise ValueError("heads")
+    first, *others = w.unflatten(0, (n_kv_heads, -1, head_dim)).unbind(1)
+    for head in others:
+        first = (first + head) / 2
+    return first.flatten(0, 1)
+
+
+ghost(
+    "level06.gqa.pool_kv_heads",
+    "mean_of_means",
+    "Add up first and divide once: in a mean of means the last head counts as much as all before it.",
+    program=_mean_of_means,
+)
 # ---- expand_kv_heads
 
 
@@ -160,6 +188,12 @@ _kv(
     "expand_kv_heads: a head is repeated as often as query heads share it, n_heads / n_kv_heads, not n_heads times.",
     _COPIES,
     "heads.repeat_interleave(n_heads, 0).flatten(0, 1)",
+)
+_kv(
+    "as_often_as_kv_heads",
+    "expand_kv_heads: a head is repeated n_heads / n_kv_heads times, not n_kv_heads times.",
+    _COPIES,
+    "heads.repeat_interleave(heads.shape[0], 0).flatten(0, 1)",
 )
 _kv(
     "copies_apart",

@@ -61,6 +61,12 @@ ghost(
     convention=True,
 )
 _int8(
+    "half_and_cut_off",
+    "x + 0.5 and a cast rounds positive numbers alone: the cast cuts negative ones off towards zero.",
+    _CODES,
+    ".add(0.5).to(torch.int8)",
+)
+_int8(
     "divides_by_128",
     "+128 does not fit into int8: the largest weight of a row wraps around to -128. Divide by 127.",
     _LARGEST,
@@ -312,6 +318,11 @@ _linear(
     "x.reshape(-1, x.shape[-1]) @ q.to(x.dtype).T * scale.squeeze(1).to(x.dtype)",
 )
 _linear(
+    "codes_without_sign",
+    "int8_linear: the codes have a sign: seen as uint8 every negative one is 256 more.",
+    "x @ q.view(torch.uint8).to(x.dtype).T * scale.squeeze(1).to(x.dtype)",
+)
+_linear(
     "scales_in_place",
     "int8_linear: x belongs to the caller, who adds the layer's result to it later.",
     "(x.mul_(1.5) @ q.to(x.dtype).T) / 1.5 * scale.squeeze(1).to(x.dtype)",
@@ -355,6 +366,11 @@ _pack(
     "q[:, 0::2] + q[:, 1::2] * 15",
 )
 _pack("times_10", "Two digits of a byte are hexadecimal: four bits up is times 16.", "q[:, 0::2] + q[:, 1::2] * 10")
+_pack(
+    "plus_before_shift",
+    "Python adds before it shifts: a + b << 4 moves both up. Use |, or parentheses.",
+    "q[:, 0::2] + q[:, 1::2] << 4",
+)
 _pack("first_only", "Both columns go into the byte: yours keeps the even ones alone.", "q[:, 0::2]")
 _pack("a_byte_each", "Two values share a byte: with one in each, nothing is saved over int8.", "q")
 _pack(
@@ -663,6 +679,12 @@ _int4(
     _RETURN4,
     "return pack_int4(q.flatten(1)), scale, (low / scale).round() * scale",
     convention=True,
+)
+_int4(
+    "rounds_twice",
+    "Round once, the distance from low: of weight and low, each rounded by itself, the difference may be a code off.",
+    "((groups - low[..., None]) / scale[..., None]).round()",
+    "((groups / scale[..., None]).round() - (low / scale).round()[..., None])",
 )
 _int4(
     "returns_the_zero_point",
@@ -1004,6 +1026,12 @@ _fake(
     "most = 2 * (bits - 1) or 1",
 )
 _fake(
+    "caret",
+    "In Python ^ is the exclusive or of bits; a power is **.",
+    _MOST,
+    "most = max((2 ^ (bits - 1)) - 1, 1)",
+)
+_fake(
     "always_eight_bits",
     "The largest code follows from the bits; 127 is that of eight.",
     _MOST,
@@ -1088,6 +1116,26 @@ _fake(
     "Codes of more than eight bits do not fit into int8: they wrap around.",
     "(x / scale).round()",
     "(x / scale).round().to(torch.int8)",
+)
+
+
+def _groups_of_32(x, bits, dim):
+    if bits < 2:
+        raise ValueError("bits")
+    most, parts = 2 ** (bits - 1) - 1, []
+    for part in x.split(32, dim):
+        scale = part.abs().amax(dim, keepdim=True) / most
+        scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+        parts.append((part / scale).round() * scale)
+    return torch.cat(parts, dim)
+
+
+ghost(
+    "level06.quantize.fake_quantize",
+    "groups_of_32",
+    "All entries along dim share one scale here, however many they are; KIVI itself takes 32 tokens at a time.",
+    program=_groups_of_32,
+    convention=True,
 )
 _fake("zeros_are_nan", "A slice of zeros has 0 as its largest magnitude, and 0 / 0 is NaN.", _GUARD, "scale")
 _fake(
