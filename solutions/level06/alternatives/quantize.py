@@ -291,7 +291,7 @@ def _fake_slice_by_slice(x, bits, dim):
     most, out = _signed(bits), torch.zeros_like(x)
     for source, target in zip(x.movedim(dim, -1).reshape(-1, x.shape[dim]), _slices(out, dim)):
         if (largest := source.abs().max().double()) > 0:
-            target.copy_((source / (largest / most)).double().round() * (largest / most))
+            target.copy_((source.double() / (largest / most)).round() * (largest / most))
     return out
 
 
