@@ -136,6 +136,15 @@ def test_no_weight_is_off_by_more_than_half_a_step(expect, shape):
 
 
 @pytest.mark.kata("level06.quantize.quantize_int8")
+@pytest.mark.parametrize("place", [0, 150, 299])
+def test_the_whole_row_is_looked_at(expect, place):
+    """From the first 256 columns alone, a larger one behind them would wrap around. In whole steps the codes are w."""
+    w = torch.randint(-99, 100, (2, 300), generator=torch.Generator().manual_seed(15))
+    w[:, place] = torch.tensor([127, -127])
+    expect(quantize_int8, w.float()).equals((w.to(torch.int8), torch.ones(2, 1)))
+
+
+@pytest.mark.kata("level06.quantize.quantize_int8")
 @pytest.mark.parametrize("size", [1.0, 0.25, 512.0])
 def test_a_tie_goes_to_the_even_code(expect, size):
     """torch.round's rule; away from zero, two libraries would have different codes for the same weights."""
@@ -616,6 +625,15 @@ def test_the_entries_along_dim_share_a_scale(expect, shape, dim, negative):
     """
     x = cached(*shape, dim=dim, seed=sum(shape))
     expect(fake_quantize, x, 8, dim - len(shape) if negative else dim).equals(by_slices(x, 8, dim), abs=0)
+
+
+@pytest.mark.kata("level06.quantize.fake_quantize")
+@pytest.mark.parametrize("place", [0, 150, 299])
+def test_the_largest_entry_may_be_anywhere(expect, place):
+    """The scale of a prompt's first tokens does not hold a larger one later on. In whole steps nothing is lost."""
+    x = torch.randint(-99, 100, (300, 2), generator=torch.Generator().manual_seed(16)) * torch.tensor([1, 0.25])
+    x[place] = torch.tensor([-127, 31.75])
+    expect(fake_quantize, x, 8, 0).equals(x)
 
 
 @pytest.mark.kata("level06.quantize.fake_quantize")
