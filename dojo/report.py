@@ -225,12 +225,8 @@ def table(measured: Sequence[Measured]) -> list[Line]:
     if not measured:
         return []
     lines: list[Line] = [("", ""), ("  roofline: one thread, CPU time, best round", "bold")]
-    lines.append(
-        (
-            f"    {'':<20}{'ms':>7}{'GFLOP/s':>8}{'GB/s':>6}{'bound by':>9}{'of roof':>8}{'of sweep':>9}{'need':>5}",
-            "dim",
-        )
-    )
+    head = f"    {'':<20}{'ms':>7}{'GFLOP/s':>8}{'GB/s':>6}{'bound by':>9}{'of roof':>8}{'of sweep':>9}{'need':>5}"
+    lines.append((head, "dim"))
     for one in measured:
         row, verdict = one.row, one.verdict
         rates = f"{1e3 * row.seconds:>7.1f}{row.flops / row.seconds / 1e9:>8.1f}{row.bytes / row.seconds / 1e9:>6.1f}"

@@ -72,9 +72,8 @@ def maze() -> None:
 def hint(id: str | None) -> None:
     """Show the hints of a kata (by default of your next one), one more each time."""
     progress = Progress()
-    id = id or next(
-        (k.id for level in catalog.level_names() for k in catalog.katas(level) if progress.state(k.id) != "cleared"), ""
-    )
+    katas = (kata.id for level in catalog.level_names() for kata in catalog.katas(level))
+    id = id or next((one for one in katas if progress.state(one) != "cleared"), "")
     if not id:
         raise click.ClickException("every kata is cleared: name the one whose hints you want, nox -s hint -- ID")
     kata = catalog.kata(whole(id) if id.startswith("level") else id)
@@ -103,10 +102,8 @@ def reset(what: str) -> None:
             click.echo(f"{name} is a stub already")
             continue
         kept = stubs.replace(path, text)
-        where = (
-            f"; yours is kept as {kept.relative_to(catalog.ROOT).as_posix()}, copy it back to undo this" if kept else ""
-        )
-        click.echo(f"{name} is a stub again{where}")
+        where = kept and f"; yours is kept as {kept.relative_to(catalog.ROOT).as_posix()}, copy it back to undo this"
+        click.echo(f"{name} is a stub again{where or ''}")
 
 
 @main.command()
@@ -204,9 +201,8 @@ def readable(file: str) -> None:
         said = f"{type(error).__name__}: {error}"
         raise click.ClickException(f"{file} can't be run ({said}): mend it, then try again") from error
     if not any(programs.values()):
-        raise click.ClickException(
-            f'{file} is empty to me: write GHOSTS = {{"module.kata": {{"name": function}}}} in it'
-        )
+        example = 'GHOSTS = {"module.kata": {"name": function}}'
+        raise click.ClickException(f"{file} is empty to me: write {example} in it")
 
 
 @main.command("stubs")
