@@ -230,6 +230,6 @@ def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> t
 
 def slips(id: str, answer: Any, rel: float) -> list[Ghost]:
     """The known slip of a worksheet answer that gives this very number, the nearest one if there are several."""
-    mine = [g for g in haunts(id.split(".")[0]) if g.id == id]
-    hits = [g for g in mine if values.compare(answer, float(g.value), rel) is None]
+    mine = (g for g in haunts(id.split(".")[0]) if g.id == id)
+    hits = (g for g in mine if values.compare(answer, float(g.value), rel) is None)
     return sorted(hits, key=lambda g: abs(answer - g.value))[:1]

@@ -83,8 +83,7 @@ def disturbed(here: Here | None) -> list[Line]:
 
     if here is None or here.unsteady <= STEADY:
         return []
-    said = f"This machine was busy: its median round took {here.unsteady:.2f} times the best one"
-    said += f" (up to {STEADY} is calm)."
+    said = f"This machine was busy: its median round took {here.unsteady:.2f} times the best (up to {STEADY} is calm)."
     return [(f"  {said} Its figures may be too low: stop what else runs and ask again, or --no-measure.", "warn")]
 
 
@@ -162,10 +161,9 @@ def draw(
         axes.plot([1 / 4, ridge, 4096], [bandwidth / 4e12, peak, peak], label=label, **style)
         axes.plot(ridge, peak, "o", color=style["color"], markersize=4)
     for name, intensity, flops in points:
-        axes.plot(intensity, flops / 1e12, "D", color="black", markersize=4)
+        yours = "your code in the last bench" if name == points[0][0] else ""
+        axes.plot(intensity, flops / 1e12, "D", color="black", markersize=4, label=yours)
         axes.annotate(name, (intensity, flops / 1e12), (6, -3), textcoords="offset points", fontsize=8)
-    if points:
-        axes.plot([], [], "D", color="black", markersize=4, label="your code in the last bench")
     axes.set(xscale="log", yscale="log", xlim=(1 / 4, 4096), ylabel="attainable TFLOP/s")
     axes.set_xlabel("FLOP per byte (a step of decode with 16-bit weights: about its batch size)")
     axes.set_title(f"Rooflines: {dtype}, dense, from data sheets" + "; this machine measured" * bool(here), fontsize=10)

@@ -113,12 +113,10 @@ def draw(raced: Collection[Raced], path: Path) -> bool:
     ridge, found = here.flops_per_second / here.bytes_per_second, [one.flops / one.bytes for one in shown]
     corners = [min(ridge, *found) / 4, ridge, max(ridge, *found) * 4]
     looks = axes.plot(corners, [here.roof(x) / 1e9 for x in corners], "k-", label="roof, one thread")
-    tasks = []
+    tasks = [axes.axvline(x, color=f"C{i}", linewidth=1, label=shown[i].title) for i, x in enumerate(found)]
     for number, one in enumerate(shown):
-        x = one.flops / one.bytes
-        tasks.append(axes.axvline(x, color=f"C{number}", linewidth=1, label=one.title))
         for who, seconds in one.seconds.items():
-            axes.plot(x, one.flops / min(seconds) / 1e9, LOOKS[who], color=f"C{number}", fillstyle="none")
+            axes.plot(found[number], one.flops / min(seconds) / 1e9, LOOKS[who], color=f"C{number}", fillstyle="none")
     for who, look in LOOKS.items():
         looks += axes.plot([], [], look, color="gray", fillstyle="none", label=who)
     axes.set(xscale="log", yscale="log", xlabel="FLOP per byte", ylabel="GFLOP/s", title="Under this machine's roof")

@@ -40,11 +40,11 @@ def is_array(x: Any) -> bool:
 
 
 def type_name(x: Any) -> str:
-    return "generator" if isinstance(x, Yielded) else type(x).__name__
+    return "generator" if isinstance(x, Yielded) else "None" if x is None else type(x).__name__
 
 
 def a(noun: str) -> str:
-    return ("an " if noun[:1].lower() in "aeio" else "a ") + noun
+    return ("" if noun == "None" else "an " if noun[:1].lower() in "aeio" else "a ") + noun
 
 
 def compare(yours: Any, right: Any, rel: float = 1e-5, abs: float = 1e-6) -> Difference | None:
@@ -109,8 +109,7 @@ def same_type(yours: Any, right: Any) -> bool:
 
 def wrong_type(yours: Any, right: Any, at: str) -> Difference:
     tip = ": take .item()" if getattr(yours, "ndim", None) == 0 and isinstance(right, numbers.Real) else ""
-    mine, true = ("None" if x is None else a(type_name(x)) for x in (yours, right))
-    return Difference("type", f"{mine}, where {true} is right{place(at)}{tip}")
+    return Difference("type", f"{a(type_name(yours))}, where {a(type_name(right))} is right{place(at)}{tip}")
 
 
 def differ(yours: Any, right: Any, at: str, kind: str = "value") -> Difference:

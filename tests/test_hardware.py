@@ -424,7 +424,7 @@ def test_this_machine_is_the_last_row(show):
 
 
 def test_a_disturbed_measurement_says_so_and_what_to_do(show):
-    said = "This machine was busy: its median round took 2.30 times the best one (up to 1.5 is calm)."
+    said = "This machine was busy: its median round took 2.30 times the best (up to 1.5 is calm)."
     text = " ".join(show("h100", here=machine.Here(20e9, 0.2e12, 1, unsteady=2.3))[1].split())
     assert said in text and "stop what else runs and ask again, or --no-measure." in text
     assert "this machine (1 thread, fp32)" in text
