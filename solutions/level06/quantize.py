@@ -22,7 +22,8 @@ def quantize_int8(w: Tensor) -> tuple[Tensor, Tensor]:
     # solution:begin the scale of each row; a row of zeros; round
     scale = w.abs().amax(1, keepdim=True) / 127
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
-    return (w / scale).round().to(torch.int8), scale
+    # subtle: in bfloat16 the quotient of the largest weight may be 128, which int8 takes for -128
+    return (w.float() / scale.float()).round().clamp(-127, 127).to(torch.int8), scale
     # solution:end
 
 
@@ -87,7 +88,8 @@ def quantize_int4(w: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
     groups = w.unflatten(1, (-1, group))  # (out, in / group, group)
     low, high = groups.amin(-1), groups.amax(-1)
     scale = torch.where(high == low, torch.ones_like(low), (high - low) / 15)
-    q = ((groups - low[..., None]) / scale[..., None]).round().clamp(0, 15)
+    steps = (groups.float() - low.float()[..., None]) / scale.float()[..., None]
+    q = steps.round().clamp(0, 15)
     return pack_int4(q.flatten(1)), scale, low
     # solution:end
 
@@ -134,7 +136,8 @@ def fake_quantize(x: Tensor, bits: int, dim: int) -> Tensor:
         raise ValueError(f"a sign and a magnitude take at least 2 bits, not {bits}")
     # solution:begin a scale for each slice along dim
     most = 2 ** (bits - 1) - 1
-    scale = x.abs().amax(dim, keepdim=True) / most
+    wide = x.float()
+    scale = wide.abs().amax(dim, keepdim=True) / most
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
-    return (x / scale).round() * scale
+    return ((wide / scale).round() * scale).to(x.dtype)
     # solution:end

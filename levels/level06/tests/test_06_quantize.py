@@ -179,6 +179,25 @@ def test_codes_are_int8_and_scales_have_the_weights_dtype(expect, dtype):
 
 
 @pytest.mark.kata("level06.quantize.quantize_int8")
+@pytest.mark.parametrize("dtype, size", [(torch.bfloat16, 1), (torch.float16, 1), (torch.float16, 1e-5)], ids=str)
+def test_weights_of_half_precision_are_divided_in_float32(expect, dtype, size):
+    """In bfloat16 a scale is off by up to 1/256, and a quotient of 127.4 rounds up to 127.5, then to 128: in int8 -128,
+    the largest weight of every sixth row with its sign turned. Below 6e-5 float16 has few digits left as well."""
+    w = (torch.randn(60, 24, generator=torch.Generator().manual_seed(12)) * size).to(dtype)
+
+    def nearest(result):
+        q, scale = (part.double() for part in result)
+        exact = w.double().abs().amax(1, keepdim=True) / 127
+        if ((scale - exact).abs() > exact / 250 + 3e-8).any():
+            return "a scale is not the largest magnitude over 127"
+        off = min((q - (w.double() / s).clamp(-127, 127)).abs().max() for s in (scale, exact))
+        return off < 0.5001 or f"a code is off by {off:.3f} steps"
+
+    claim = "each code is the nearest, of -127 to 127, to w over the scale, as it is returned or before it was rounded"
+    expect(quantize_int8, w).holds(nearest, claim)
+
+
+@pytest.mark.kata("level06.quantize.quantize_int8")
 def test_what_is_no_matrix_is_refused(expect):
     """A norm's weight is 1-D and stays as it is; of a batch of matrices it is not said what a row is."""
     expect(quantize_int8, torch.tensor([[127.0]])).equals((torch.tensor([[127]], dtype=torch.int8), torch.ones(1, 1)))
@@ -478,6 +497,26 @@ def test_no_weight_of_a_group_is_off_by_more_than_half_a_step(expect, group):
 
 
 @pytest.mark.kata("level06.quantize.quantize_int4")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_groups_of_half_precision_are_divided_in_float32(expect, dtype):
+    """The distance from low, and the quotient, have more digits than bfloat16: rounded on the way, codes are off."""
+    w = torch.randn(80, 24, generator=torch.Generator().manual_seed(13)).to(dtype)
+
+    def nearest(result):
+        packed, scale, low = result
+        q = torch.stack([packed % 16, packed // 16], -1).flatten(1).view(80, 3, 8)
+        steps = w.double().view(80, 3, 8) - low.double()[..., None]
+        exact = steps.amax(-1) / 15
+        if not torch.allclose(scale.double(), exact, rtol=1 / 120):
+            return "a scale is not the range over 15"
+        off = min((q - (steps / s[..., None]).clamp(0, 15)).abs().max() for s in (scale.double(), exact))
+        return off < 0.5001 or f"a code is off by {off:.3f} steps"
+
+    claim = "each code is the nearest to (w - low) over the scale, as it is returned or before it was rounded"
+    expect(quantize_int4, w, 8).holds(nearest, claim)
+
+
+@pytest.mark.kata("level06.quantize.quantize_int4")
 def test_groups_that_do_not_fill_the_rows_are_refused(expect):
     """576 columns can't be cut into groups of 128."""
     right = torch.tensor([[240]], dtype=torch.uint8), torch.tensor([[1.0]]), torch.tensor([[0.0]])
@@ -707,6 +746,14 @@ def test_a_round_trip_keeps_the_dtype(expect, dtype):
     x = torch.tensor([[127, -31.75, 7.375, 100, -0.25], [2.25, 0, -127, 64, 3.875]], dtype=dtype) / 512
     right = torch.tensor([[127, -32, 7, 100, 0], [2, 0, -127, 64, 4]], dtype=dtype) / 512
     expect(fake_quantize, x, 8, 1).equals(right, **EXACT)
+
+
+@pytest.mark.kata("level06.quantize.fake_quantize")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_cache_of_half_precision_is_rounded_in_float32(expect, dtype):
+    """Oracle: exact fractions, rounded to the dtype once, at the end. In bfloat16 all the way, codes are off."""
+    x = cached(12, 16, dim=1, seed=14).bfloat16().to(dtype)
+    expect(fake_quantize, x, 8, 1).equals(by_slices(x, 8, 1), rel=torch.finfo(dtype).eps, abs=0)
 
 
 @pytest.mark.kata("level06.quantize.fake_quantize")

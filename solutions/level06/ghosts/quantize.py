@@ -6,7 +6,7 @@ import torch
 
 _LARGEST = "w.abs().amax(1, keepdim=True) / 127"
 _GUARD = "torch.where(scale == 0, torch.ones_like(scale), scale)"
-_CODES = ".round().to(torch.int8)"
+_CODES = ".round().clamp(-127, 127).to(torch.int8)"
 
 
 def _int8(name, sentence, old, new, **more):
@@ -66,11 +66,29 @@ _int8(
     _CODES,
     ".add(0.5).to(torch.int8)",
 )
-_int8(
+ghost(
+    "level06.quantize.quantize_int8",
     "divides_by_128",
     "+128 does not fit into int8: the largest weight of a row wraps around to -128. Divide by 127.",
-    _LARGEST,
-    "w.abs().amax(1, keepdim=True) / 128",
+    change=[(_LARGEST, "w.abs().amax(1, keepdim=True) / 128"), (_CODES, ".round().to(torch.int8)")],
+)
+_int8(
+    "divides_in_half_precision",
+    "In bfloat16 the quotient of the largest weight may round up to 128, and codes are off by one: divide in float32.",
+    "(w.float() / scale.float())",
+    "(w / scale)",
+)
+ghost(
+    "level06.quantize.quantize_int8",
+    "wraps_around",
+    "In bfloat16 the quotient of the largest weight may be 128, which int8 takes for -128: divide in float32, and clamp.",
+    change=[("(w.float() / scale.float())", "(w / scale)"), (_CODES, ".round().to(torch.int8)")],
+)
+_int8(
+    "not_clamped",
+    "A scale of few digits, in float16 below 6e-5, may be too small for the largest weight: clamp, or int8 wraps around.",
+    _CODES,
+    ".round().to(torch.int8)",
 )
 ghost(
     "level06.quantize.quantize_int8",
@@ -191,8 +209,8 @@ _int8(
 _int8(
     "scale_first",
     "The codes come first, then the scale.",
-    "return (w / scale).round().to(torch.int8), scale\n",
-    "return scale, (w / scale).round().to(torch.int8)\n",
+    "return (w.float() / scale.float()).round().clamp(-127, 127).to(torch.int8), scale\n",
+    "return scale, (w.float() / scale.float()).round().clamp(-127, 127).to(torch.int8)\n",
 )
 _int8(
     "gives_weights_back",
@@ -209,7 +227,7 @@ _int8(
 _int8(
     "in_place",
     "The weights still belong to the caller: w.div_ works in place.",
-    "(w / scale)",
+    "w.float() / scale.float()",
     "w.div_(scale)",
 )
 
@@ -683,7 +701,7 @@ _int4(
 _int4(
     "rounds_twice",
     "Round once, the distance from low: of weight and low, each rounded by itself, the difference may be a code off.",
-    "((groups - low[..., None]) / scale[..., None]).round()",
+    "steps.round()",
     "((groups / scale[..., None]).round() - (low / scale).round()[..., None])",
 )
 _int4(
@@ -714,16 +732,16 @@ _int4(
 _int4(
     "counts_down",
     "Codes count upwards from the least value, not downwards from the largest.",
-    "(groups - low[..., None])",
-    "(high[..., None] - groups)",
+    "groups.float() - low.float()[..., None]",
+    "high[..., None] - groups",
     _RETURN4,
     "return pack_int4(q.flatten(1)), -scale, high",
 )
 _int4(
     "forgets_low",
     "Codes count from low: subtract it first, or all negative weights become 0.",
-    "(groups - low[..., None])",
-    "groups",
+    "(groups.float() - low.float()[..., None])",
+    "groups.float()",
 )
 _int4(
     "returns_the_range",
@@ -772,8 +790,14 @@ _int4(
 _int4(
     "in_place",
     "unflatten gives a view: sub_ in the groups changes the caller's weights.",
-    "(groups - low[..., None])",
+    "groups.float() - low.float()[..., None]",
     "groups.sub_(low[..., None])",
+)
+_int4(
+    "divides_in_half_precision",
+    "Subtract and divide in float32: rounded to bfloat16 on the way, the quotient gives another code.",
+    "(groups.float() - low.float()[..., None]) / scale.float()[..., None]",
+    "(groups - low[..., None]) / scale[..., None]",
 )
 
 # ---- dequantize_int4
@@ -962,8 +986,8 @@ _bits(
 # ---- fake_quantize
 
 _MOST = "most = 2 ** (bits - 1) - 1"
-_SLICE = "scale = x.abs().amax(dim, keepdim=True) / most"
-_TRIP = "(x / scale).round() * scale"
+_SLICE = "scale = wide.abs().amax(dim, keepdim=True) / most"
+_TRIP = "((wide / scale).round() * scale).to(x.dtype)"
 
 
 def _fake(name, sentence, old, new, **more):
@@ -986,8 +1010,8 @@ _fake(
 _fake(
     "one_scale_for_all",
     "A scale for each slice along dim: with one for all, an outlier channel costs all the others their codes.",
-    "x.abs().amax(dim, keepdim=True)",
-    "x.abs().amax()",
+    "wide.abs().amax(dim, keepdim=True)",
+    "wide.abs().amax()",
 )
 _fake(
     "one_scale_for_a_head",
@@ -1011,7 +1035,10 @@ ghost(
     "level06.quantize.fake_quantize",
     "clips_the_positive_end",
     "The largest magnitude becomes 2^(bits - 1) - 1: divided by one more it is cut, and comes back too small.",
-    change=[(_MOST, "most = 2 ** (bits - 1)"), ("(x / scale).round()", "(x / scale).round().clamp(-most, most - 1)")],
+    change=[
+        (_MOST, "most = 2 ** (bits - 1)"),
+        ("(wide / scale).round()", "(wide / scale).round().clamp(-most, most - 1)"),
+    ],
 )
 _fake(
     "unsigned_codes",
@@ -1083,16 +1110,19 @@ _fake(
     "returns_codes",
     "A round trip comes back: multiply the codes by the scale again.",
     _TRIP,
-    "(x / scale).round()",
+    "(wide / scale).round().to(x.dtype)",
 )
 _fake(
     "largest_without_abs",
     "The largest magnitude may be negative: take the absolute values first.",
-    "x.abs().amax",
-    "x.amax",
+    "wide.abs().amax",
+    "wide.amax",
 )
 _fake(
-    "mean_magnitude", "The scale comes from the largest magnitude, not from the mean.", "x.abs().amax", "x.abs().mean"
+    "mean_magnitude",
+    "The scale comes from the largest magnitude, not from the mean.",
+    "wide.abs().amax",
+    "wide.abs().mean",
 )
 
 
@@ -1114,8 +1144,8 @@ ghost(
 _fake(
     "cut_to_int8",
     "Codes of more than eight bits do not fit into int8: they wrap around.",
-    "(x / scale).round()",
-    "(x / scale).round().to(torch.int8)",
+    "(wide / scale).round()",
+    "(wide / scale).round().to(torch.int8)",
 )
 
 
@@ -1178,11 +1208,17 @@ _fake(
     "scale_in_float16",
     "The scale is as exact as x: in float16 that of a small slice is 0, and that of a large one infinite.",
     _SLICE,
-    "scale = (x.abs().amax(dim, keepdim=True) / most).half().to(x.dtype)",
+    "scale = (wide.abs().amax(dim, keepdim=True) / most).half().float()",
 )
 _fake(
     "in_place",
     "x is the cache of somebody: div_ works in place.",
-    "(x / scale).round()",
-    "x.div_(scale).round()",
+    "(wide / scale).round()",
+    "wide.div_(scale).round()",
+)
+_fake(
+    "in_half_precision",
+    "Round to bfloat16 once, at the end: with a scale and a quotient in bfloat16 entries are a code off.",
+    "wide = x.float()",
+    "wide = x",
 )
