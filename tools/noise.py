@@ -85,6 +85,17 @@ def level04():
     return checkpoint.NEED, (step(checkpoint, checkpoint.BATCH), sweep), (one_by_one(checkpoint), sweep)
 
 
+def level05():
+    """As level00: a packed step of 8 sequences, and one sequence after the other."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level05_controls import LENGTHS, checkpoint_of, one_by_one
+
+    checkpoint = checkpoint_of("level05")
+    sweep = Sweep(matrices(load()[1]), checkpoint.BATCH)
+    return checkpoint.NEED, (checkpoint.stepping(load(), LENGTHS), sweep), (one_by_one(checkpoint), sweep)
+
+
 # ---- noise
 
 
@@ -134,7 +145,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03, level04)}
+    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03, level04, level05)}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")
