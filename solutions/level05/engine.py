@@ -50,7 +50,8 @@ class Engine:
     after sampling.max_tokens tokens, at the model's last position, or after one of its stop_ids, which is its last
     token; the next step may use its place. Every token of prompt and output runs once, the last of an output never.
     Requests wait and run in the order in which they were added. A request's cache is made for its first step, with room
-    for its prompt and its longest answer, and is let go of with the request. Stop strings are not looked at here.
+    for its prompt and its `limit` new tokens (the last needs none), and is let go of with the request. Stop strings are
+    not looked at here.
     Example: token_budget 4, prompts of 3 and 2: the first step runs 3 + 1 tokens and returns one token, of the first.
     ValueError: an id that is still in use, an empty prompt, one that leaves no room for a token, max_tokens below 1.
 

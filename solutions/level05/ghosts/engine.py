@@ -255,6 +255,12 @@ ghost(
 )
 ghost(
     "level05.engine.Engine",
+    "each_newcomer_in_front",
+    "Whoever is admitted is appended: put in front one by one, the newcomers of a step run in reverse.",
+    change=(JOIN, JOIN.replace("self.running + admitted", "admitted[::-1] + self.running")),
+)
+ghost(
+    "level05.engine.Engine",
     "takes_turns",
     "The order stays that of arrival; yours moves the first to the end at each step.",
     change=(EMIT, "self.running = self.running[1:] + self.running[:1]\n        " + EMIT),

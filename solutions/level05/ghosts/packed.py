@@ -321,6 +321,12 @@ ghost(
 )
 ghost(
     "level05.packed.PackedCache",
+    "joined_again",
+    "Two lists, with the keys or values of one sequence in each place; in one tensor nobody knows whose they are.",
+    change=(GIVE, "return torch.cat([keys for keys, _ in held], 2), torch.cat([values for _, values in held], 2)"),
+)
+ghost(
+    "level05.packed.PackedCache",
     "padded_to_the_longest",
     "Every sequence gets exactly its own keys: padding to the longest would have to be masked again.",
     change=(

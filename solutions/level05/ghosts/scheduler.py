@@ -500,6 +500,11 @@ _used(
     "sum(map(len, trace)) / (max(1, sum(map(bool, trace))) * max_batch)",
 )
 _used(
+    "only_idle_steps",
+    "An idle step counts: without the empty steps nothing may be left to divide by.",
+    "sum(map(len, trace)) / (sum(map(bool, trace)) * max_batch)",
+)
+_used(
     "until_the_last_token",
     "All steps of the trace count, those after its last token as well.",
     "sum(map(len, trace)) / (max([1, *(i for i, step in enumerate(trace, 1) if step)]) * max_batch)",

@@ -242,6 +242,12 @@ def _flip(name, sentence, *change):
 
 
 _flip(
+    "a_float",
+    "A batch is a whole number of sequences: return an int. np.ceil and // on floats give floats.",
+    BATCH,
+    f"float({BATCH})",
+)
+_flip(
     "ignores_kv",
     "Each extra sequence brings its own cache bytes; with enough context the flip never comes.",
     GAINED,
@@ -566,6 +572,11 @@ _measured(
     "slope_over_fixed",
     "How many sequences cost as much as the fixed part: fixed / per sequence.",
     "per_sequence / fixed if fixed and per_sequence > 0 else inf",
+)
+_measured(
+    "slope_over_nothing",
+    "How many sequences cost as much as the fixed part: fixed / per sequence, which a fixed part of 0 does not mind.",
+    "per_sequence / fixed if per_sequence > 0 else inf",
 )
 _measured(
     "negative_flip",
