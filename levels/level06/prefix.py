@@ -1,0 +1,75 @@
+"""Reusing the keys and values of a prompt's beginning: blocks known by the tokens in them and all tokens before."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .blocks import BlockAllocator
+
+
+def block_keys(token_ids: Sequence[int], block_size: int, salt: bytes = b"") -> list[bytes]:
+    """Return a key for each *full* block of the tokens.
+
+    Two keys are equal if and only if salt and all tokens up to the end of the block are (SHA-256 does not collide):
+    keys and values depend on everything before them. salt stands for what else they depend on: a LoRA adapter, a
+    tenant. The keys are the same in every process. Example: 5 tokens in blocks of 2 -> 2 keys.
+    ValueError: block_size below 1, an id outside 0 .. 2^32 - 1.
+
+    ●● · about 6 lines
+    """
+    if block_size < 1:
+        raise ValueError(f"a block holds at least one token, not {block_size}")
+    if any(not 0 <= token < 2**32 for token in token_ids):
+        raise ValueError("token ids are 0 or more, and below 2^32")
+    # TODO: a chain: what goes into the hash of a block besides its own tokens?
+    raise NotImplementedError("level06.prefix.block_keys")
+
+
+@dataclass
+class Entry:
+    """A cached block: where it is, who comes before it, and when it was last used. Given."""
+
+    block: int
+    parent: bytes | None
+    used: int
+
+
+class PrefixCache:
+    """Full blocks of earlier requests, found by what is in them. The cache owns a reference to each of its blocks.
+
+    match(token_ids, salt)  the blocks of the longest prefix that is cached, in order; the caller gets a reference to
+                            each, and they count as used now. At least one token is left to run: of 8 tokens in blocks
+                            of 4 only the first block can match
+    insert(token_ids, block_table, salt)
+                            takes the full blocks of a sequence that has been computed, which count as used now; where
+                            a key is known, the cache keeps the block that it has
+    evict(num_blocks)       gives up to so many blocks back to the pool and returns how many: of those that nobody but
+                            the cache owns, and that no cached block comes after, the one not used for longest, again
+                            and again
+    num_cached              blocks in the cache
+
+    Example: insert 8 tokens in blocks of 4; a prompt with the same 8 and one more matches 2 blocks, the 8 alone 1.
+
+    ●●● · about 24 lines · needs level06.blocks.BlockAllocator, level06.prefix.block_keys
+    """
+
+    def __init__(self, allocator: BlockAllocator, block_size: int):
+        self.allocator, self.block_size = allocator, block_size
+        self.entries: dict[bytes, Entry] = {}
+        self.clock = 0  # of the last use
+
+    @property
+    def num_cached(self) -> int:
+        return len(self.entries)
+
+    def match(self, token_ids: Sequence[int], salt: bytes = b"") -> list[int]:
+        # TODO: block after block, as long as they are known; which ones may be used up?
+        raise NotImplementedError("level06.prefix.PrefixCache")
+
+    def insert(self, token_ids: Sequence[int], block_table: Sequence[int], salt: bytes = b"") -> None:
+        # TODO: whose reference is it, and what if the key is there already?
+        raise NotImplementedError("level06.prefix.PrefixCache")
+
+    def evict(self, num_blocks: int) -> int:
+        # TODO: leaves that nobody uses, the oldest first
+        raise NotImplementedError("level06.prefix.PrefixCache")

@@ -1,0 +1,41 @@
+"""Fewer KV heads: from multi-head attention to grouped queries, and back."""
+
+from torch import Tensor
+
+
+def pool_kv_heads(w: Tensor, head_dim: int, n_kv_heads: int) -> Tensor:
+    """Return the projection of n_kv_heads KV heads, each the mean of the heads that will share it.
+
+    w  (n_heads · head_dim, d_model), k_proj or v_proj of a model with a KV head for every query head; the result is
+       (n_kv_heads · head_dim, d_model), in its dtype
+
+    Query head h will read KV head h // (n_heads / n_kv_heads), so neighbours are pooled.
+    Example: head_dim 1, rows 1, 3, 5, 9, 2 KV heads -> rows 2, 7. ValueError: n_heads is not a multiple of n_kv_heads.
+    GQA, arXiv 2305.13245.
+
+    ● · about 2 lines
+    """
+    if w.shape[0] % head_dim or (w.shape[0] // head_dim) % n_kv_heads:
+        raise ValueError(f"{w.shape[0]} rows are no multiple of {n_kv_heads} heads of {head_dim}")
+    # solution:begin (KV heads, heads that share one, rows of a head, d_model)
+    heads = w.unflatten(0, (n_kv_heads, -1, head_dim))
+    return heads.mean(1).flatten(0, 1)
+    # solution:end
+
+
+def expand_kv_heads(w: Tensor, head_dim: int, n_heads: int) -> Tensor:
+    """Return the projection with a KV head for every one of n_heads query heads; the model computes what it did before.
+
+    w  (n_kv_heads · head_dim, d_model); the result is (n_heads · head_dim, d_model), in its dtype
+
+    Query head h reads KV head h // (n_heads / n_kv_heads).
+    Example: head_dim 1, rows 1, 2, 4 heads -> rows 1, 1, 2, 2. ValueError: n_heads is not a multiple of n_kv_heads.
+
+    ● · about 2 lines · part of pool_kv_heads
+    """
+    if w.shape[0] % head_dim or n_heads % (w.shape[0] // head_dim):
+        raise ValueError(f"{n_heads} heads are no multiple of {w.shape[0]} rows in heads of {head_dim}")
+    # solution:begin each head as often as query heads share it, one beside the other
+    heads = w.unflatten(0, (-1, head_dim))
+    return heads.repeat_interleave(n_heads // heads.shape[0], 0).flatten(0, 1)
+    # solution:end
