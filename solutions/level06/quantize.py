@@ -30,10 +30,10 @@ def quantize_int8(w: Tensor) -> tuple[Tensor, Tensor]:
 def int8_linear(x: Tensor, q: Tensor, scale: Tensor) -> Tensor:
     """Return x @ (q · scale)ᵀ, (..., out) in x's dtype, without multiplying any weight by its scale.
 
-    x  (..., in) float32, float64 or bfloat16 (float16 ends at 65504, and sums of codes do not); q (out, in) int8 and
-       scale (out, 1), of any float dtype, as from `quantize_int8`
+    x  (..., in) float; q (out, in) int8 and scale (out, 1), of any float dtype, as from `quantize_int8`
 
-    Weight-only: x stays as it is, the product runs in its dtype, and the scale is applied to what comes out of it.
+    Weight-only: x stays as it is, the product runs in its dtype, and the scale is applied to what comes out of it (in
+    float16 a sum of codes beyond 65504 is infinite before that).
     Example: x = [1, 1], q = [[32, -67]], scale = [[0.5]] -> [-17.5].
 
     ● · about 1 line · part of quantize_int8
