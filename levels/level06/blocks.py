@@ -35,7 +35,7 @@ def wasted_slots(lengths: Sequence[int], block_size: int) -> int:
 class BlockAllocator:
     """Hands out the blocks 0 .. num_blocks - 1 of a pool, and counts the owners of each.
 
-    allocate()         returns a free block, which then has one owner. OutOfBlocks when none is free
+    allocate()         returns a free block, which then has one owner
     share(block)       one more owner; no block is taken
     release(block)     one owner less; with the last one the block is free again
     make_writable(b)   for an owner about to write: returns (b, None) if it is the only one; else it leaves b for a new
@@ -44,8 +44,8 @@ class BlockAllocator:
     num_free           blocks without an owner
 
     Which free block is handed out is not specified. Example: two blocks; allocate, share, release: still 1 is free;
-    release: 2. ValueError: num_blocks below 1; share, release or make_writable of a block that is free or not in the
-    pool.
+    release: 2. OutOfBlocks: allocate or make_writable needs a block and none is free; then nothing has changed.
+    ValueError: num_blocks below 1; share, release or make_writable of a block that is free or not in the pool.
 
     ●● · about 14 lines
     """
