@@ -10,10 +10,10 @@ from .blocks import BlockAllocator
 def block_keys(token_ids: Sequence[int], block_size: int, salt: bytes = b"") -> list[bytes]:
     """Return a key for each *full* block of the tokens.
 
-    Two keys are equal if and only if salt and all tokens up to the end of the block are (SHA-256 does not collide):
-    keys and values depend on everything before them. salt stands for what else they depend on: a LoRA adapter, a
-    tenant. The keys are the same in every process. Example: 5 tokens in blocks of 2 -> 2 keys.
-    ValueError: block_size below 1, an id outside 0 .. 2^32 - 1.
+    For one block_size, two keys are equal if and only if salt and all tokens up to the end of the block are (SHA-256
+    does not collide): keys and values depend on everything before them. salt, any bytes, stands for what else they
+    depend on: a LoRA adapter, a tenant. The keys are the same in every process.
+    Example: 5 tokens in blocks of 2 -> 2 keys. ValueError: block_size below 1, an id outside 0 .. 2^32 - 1.
 
     ●● · about 6 lines
     """
@@ -42,7 +42,8 @@ class PrefixCache:
                             of 4 only the first block can match
     insert(token_ids, block_table, salt)
                             takes the full blocks of a sequence that has been computed, which count as used now; where
-                            a key is known, the cache keeps the block that it has
+                            a key is known, the cache keeps the block that it has. ValueError: more blocks are full
+                            than the table has
     evict(num_blocks)       gives up to so many blocks back to the pool and returns how many: of those that nobody but
                             the cache owns, and that no cached block comes after, the one not used for longest, again
                             and again
@@ -67,6 +68,8 @@ class PrefixCache:
         raise NotImplementedError("level06.prefix.PrefixCache")
 
     def insert(self, token_ids: Sequence[int], block_table: Sequence[int], salt: bytes = b"") -> None:
+        if len(block_table) < len(token_ids) // self.block_size:
+            raise ValueError(f"{len(token_ids)} tokens fill more than {len(block_table)} blocks")
         # TODO: whose reference is it, and what if the key is there already?
         raise NotImplementedError("level06.prefix.PrefixCache")
 

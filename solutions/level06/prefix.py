@@ -10,10 +10,10 @@ from .blocks import BlockAllocator
 def block_keys(token_ids: Sequence[int], block_size: int, salt: bytes = b"") -> list[bytes]:
     """Return a key for each *full* block of the tokens.
 
-    Two keys are equal if and only if salt and all tokens up to the end of the block are (SHA-256 does not collide):
-    keys and values depend on everything before them. salt stands for what else they depend on: a LoRA adapter, a
-    tenant. The keys are the same in every process. Example: 5 tokens in blocks of 2 -> 2 keys.
-    ValueError: block_size below 1, an id outside 0 .. 2^32 - 1.
+    For one block_size, two keys are equal if and only if salt and all tokens up to the end of the block are (SHA-256
+    does not collide): keys and values depend on everything before them. salt, any bytes, stands for what else they
+    depend on: a LoRA adapter, a tenant. The keys are the same in every process.
+    Example: 5 tokens in blocks of 2 -> 2 keys. ValueError: block_size below 1, an id outside 0 .. 2^32 - 1.
 
     ●● · about 6 lines
     """
@@ -22,10 +22,10 @@ def block_keys(token_ids: Sequence[int], block_size: int, salt: bytes = b"") -> 
     if any(not 0 <= token < 2**32 for token in token_ids):
         raise ValueError("token ids are 0 or more, and below 2^32")
     # solution:begin a chain: what goes into the hash of a block besides its own tokens?
-    keys, parent = [], hashlib.sha256(salt).digest()
+    keys, parent, salted = [], b"", hashlib.sha256(salt).digest()
     for end in range(block_size, len(token_ids) + 1, block_size):
         own = b"".join(token.to_bytes(4, "little") for token in token_ids[end - block_size : end])
-        parent = hashlib.sha256(parent + own).digest()
+        parent = hashlib.sha256(parent + salted + own).digest()
         keys.append(parent)
     return keys
     # solution:end
@@ -48,7 +48,8 @@ class PrefixCache:
                             of 4 only the first block can match
     insert(token_ids, block_table, salt)
                             takes the full blocks of a sequence that has been computed, which count as used now; where
-                            a key is known, the cache keeps the block that it has
+                            a key is known, the cache keeps the block that it has. ValueError: more blocks are full
+                            than the table has
     evict(num_blocks)       gives up to so many blocks back to the pool and returns how many: of those that nobody but
                             the cache owns, and that no cached block comes after, the one not used for longest, again
                             and again
@@ -83,6 +84,8 @@ class PrefixCache:
         # solution:end
 
     def insert(self, token_ids: Sequence[int], block_table: Sequence[int], salt: bytes = b"") -> None:
+        if len(block_table) < len(token_ids) // self.block_size:
+            raise ValueError(f"{len(token_ids)} tokens fill more than {len(block_table)} blocks")
         # solution:begin whose reference is it, and what if the key is there already?
         self.clock += 1
         parent = None
@@ -96,13 +99,15 @@ class PrefixCache:
 
     def evict(self, num_blocks: int) -> int:
         # solution:begin leaves that nobody uses, the oldest first
-        for evicted in range(num_blocks):
+        evicted = 0
+        while evicted < num_blocks:
             parents = {entry.parent for entry in self.entries.values()}
             leaves = [key for key in self.entries if key not in parents]
             idle = [key for key in leaves if self.allocator.ref_count(self.entries[key].block) == 1]
             if not idle:
-                return evicted
+                break
             oldest = min(idle, key=lambda key: self.entries[key].used)
             self.allocator.release(self.entries.pop(oldest).block)
-        return num_blocks
+            evicted += 1
+        return evicted
         # solution:end
