@@ -33,7 +33,7 @@ def test_some_programs_only(screen):
 @screen(untouched, *GAUNTLET, "-k", "nonsense")
 def test_no_program_is_no_success(screen):
     assert screen.code == 1
-    assert "no program's id and name contain 'nonsense': try without -k" in screen.text
+    assert "no program's id and name contain 'nonsense': try without -k" in screen.err
 
 
 GHOSTS = """
