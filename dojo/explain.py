@@ -85,5 +85,5 @@ class Explainer:
         cases = [one.case.pickled() if one.case else None for one in red]
         if not all(cases):
             return [], False
-        green = [case.pickled() for one in outcomes for case in one.seen]
-        return suspects(id, cases, [case for case in green[:80] if case], self.medium)
+        green = [case for one in outcomes for case in one.seen][:80]
+        return suspects(id, cases, [pickle for case in green if (pickle := case.pickled())], self.medium)

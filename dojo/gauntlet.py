@@ -231,11 +231,11 @@ def _worker(channel) -> None:
 # ---- in the parent
 
 
-def gauntlet(level: str, file: str = "", workers: int | None = None) -> Iterator[Result]:
-    """Results of all trials of a level, as they come."""
+def gauntlet(level: str, file: str = "", workers: int | None = None, words: str = "") -> Iterator[Result]:
+    """Results of a level's trials, as they come; with `words`, of those whose id and name contain all of them."""
     one_thread()
     waiting, done = Queue(), Queue()
-    queue = trials(level, file)
+    queue = [one for one in trials(level, file) if all(word in f"{one.id} {one.name}" for word in words.split())]
     for trial in queue:
         waiting.put(trial)
     threads = [

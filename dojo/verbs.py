@@ -178,7 +178,8 @@ def doctor() -> None:
 @click.argument("level")
 @click.option("--from", "file", type=click.Path(exists=True, dir_okay=False), help="your own GHOSTS and ALTERNATIVES")
 @click.option("--workers", type=int, help="processes; by default one for each core")
-def gauntlet(level: str, file: str | None, workers: int | None) -> None:
+@click.option("-k", "words", default="", help="only programs whose id and name contain these words")
+def gauntlet(level: str, file: str | None, workers: int | None, words: str) -> None:
     """Try to fool a level's tests: every wrong program must be killed, every right one pass."""
     from .gauntlet import gauntlet as results
 
@@ -186,9 +187,11 @@ def gauntlet(level: str, file: str | None, workers: int | None) -> None:
     if file:
         readable(file)
     bad = total = 0
-    for result in results(level, file or "", workers):
+    for result in results(level, file or "", workers, words):
         total, bad = total + 1, bad + (not result.ok)
         say([(result.line, "" if result.ok else "bad")], wrap=False)
+    if not total:
+        raise click.ClickException(f"no program's id and name contain {words!r}: try without -k")
     programs = "1 program" if total == 1 else f"{total} programs"
     say([(f"{programs}, {bad} of them not as they should be", "bad" if bad else "good")])
     sys.exit(1 if bad else 0)

@@ -24,6 +24,18 @@ def test_all_is_as_it_should_be(screen):
     assert not screen.project.progress()
 
 
+@screen(untouched, *GAUNTLET, "-k", "sums.total loop")
+def test_some_programs_only(screen):
+    assert screen.code == 0
+    assert screen.text.endswith("ok level00.sums.total loop\n1 program, 0 of them not as they should be\n")
+
+
+@screen(untouched, *GAUNTLET, "-k", "nonsense")
+def test_no_program_is_no_success(screen):
+    assert screen.code == 1
+    assert "no program's id and name contain 'nonsense': try without -k" in screen.err
+
+
 GHOSTS = """
 ghost("level00.sums.total", "right_after_all", "It is not.", change=("sum(numbers)", "sum(list(numbers))"))
 mean = "total(numbers) / len(numbers)"

@@ -770,6 +770,57 @@ def test_memory_is_let_go_with_the_request(expect, hung_up):
     expect.story(with_memory_for_two, Engine).equals(right)
 
 
+class Lent(Notes):
+    """Its memory is a pool's from the first token on, until it is released; it may be used again after that."""
+
+    def __init__(self, room):
+        super().__init__(room)
+        self.cut, self.twice = False, False
+
+    @property
+    def lent(self):
+        return bool(self.tokens) or self.cut
+
+    def truncate(self, n):
+        self.cut = self.lent  # memory without tokens is still lent
+        super().truncate(n)
+
+    def release(self):
+        self.twice, self.cut, self.tokens = self.twice or not self.lent, False, []
+
+
+@pytest.mark.kata("level05.engine.Engine")
+@pytest.mark.parametrize(
+    "sizes, hung_up, right, n",
+    [
+        ((64, 8), {}, [3, 2, 1, 1, 1, 0], 6),
+        ((4, 2), {}, [1, 2, 2, 1, 1, 2, 0], 6),
+        ((64, 8), {0: "c", 1: "a", 3: "bbd", 4: "x"}, [3, 1, 1, 0, 0], 3),
+        ((4, 2), {0: "c", 1: "a", 3: "bbd", 4: "x"}, [1, 2, 1, 0, 0], 2),
+    ],
+    ids=["finished", "finished, two places", "aborted", "aborted, two places"],
+)
+def test_a_cache_that_can_be_released_is_released_with_its_request(expect, sizes, hung_up, right, n):
+    """Blocks of a pool are lent until they are given back, whoever still refers to the cache. The caches that are lent
+    after each step: of the requests that have run and are not over. Nothing is given back twice, or by who waited; and
+    b, which is there longest, gets its n tokens from a cache that was not touched.
+
+    By hand: answers of 3, 6, 1 and 2 tokens; with 4 tokens a step, a's prompt of 5 takes two, and the others wait."""
+
+    def lent_after_each_step(cls):
+        pool, seen, text = [], [], []
+        served = Watched(cls, *sizes, new_cache=lambda room: pool.append(Lent(room)) or pool[-1])
+        served.add(ask("a", [1, 2, 3, 4, 5], 3), ask("b", [6], 6), ask("c", [7], 1), ask("d", [8, 9], 2))
+        for step in range(len(right)):
+            for id in hung_up.get(step, ()):
+                served.engine.abort(id)
+            text += [token for id, token, _ in served.engine.step() if id == "b"]
+            seen.append("given back twice" if any(one.twice for one in pool) else sum(one.lent for one in pool))
+        return seen, text
+
+    expect.story(lent_after_each_step, Engine).equals((right, alone(ask("b", [6], 6))[:n]))
+
+
 # ---- any traffic
 
 

@@ -19,6 +19,11 @@ def _parts(params, config, run, new_cache):
     return run or packed_step, new_cache or (lambda room: KVCache(config, 1, room, dtype))
 
 
+def _leave(cache):
+    """Tell a cache that its request is gone, if it wants to know."""
+    getattr(cache, "release", lambda: None)()
+
+
 class _Deque:
     """A deque of who waits, an ordered dict of who runs, and a plan of its own."""
 
@@ -45,7 +50,9 @@ class _Deque:
         self._queue.append(row)
 
     def abort(self, request_id):
-        if self._active.pop(request_id, None) is None:
+        if row := self._active.pop(request_id, None):
+            _leave(row.cache)
+        else:
             self._queue = deque(row for row in self._queue if row.request.id != request_id)
 
     def step(self):
@@ -78,7 +85,7 @@ class _Deque:
             over = len(row.output) >= row.limit or token in row.request.stop_ids
             told.append((row.request.id, token, over))
             if over:
-                del self._active[row.request.id]
+                _leave(self._active.pop(row.request.id).cache)
         return told
 
 
@@ -117,6 +124,7 @@ class _Slots:
         for slot in self.used():
             if slot["request"].id == request_id:
                 slot["request"] = None
+                _leave(slot["cache"])
 
     def take(self, wanted):
         need = len(wanted["text"]) + wanted["limit"]
@@ -166,6 +174,7 @@ class _Slots:
             told.append((request.id, int(token), finished))
             if finished:
                 slot["request"] = None
+                _leave(slot["cache"])
         return told
 
 
@@ -191,7 +200,8 @@ class _Generators:
         self.lives[request.id] = [life, next(life), False, None]
 
     def abort(self, request_id):
-        self.lives.pop(request_id, None)
+        if life := self.lives.pop(request_id, None):
+            _leave(life[3])
 
     @staticmethod
     def life(request, prompt, limit):
@@ -230,7 +240,7 @@ class _Generators:
                 told.append((id, life[1][0][-1], False))
             except StopIteration as end:
                 told.append((id, end.value, True))
-                del self.lives[id]
+                _leave(self.lives.pop(id)[3])
         return told
 
 

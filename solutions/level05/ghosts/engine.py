@@ -18,6 +18,7 @@ LIMIT = "allowed_tokens(self.config, request.prompt, request.sampling.max_tokens
 IN_USE = "{sequence.id for sequence in self.waiting + self.running}"
 ADD = "self.waiting.append(Active(request.id, list(request.prompt), request=request, limit=limit))"
 COUNT = "return len(self.waiting) + len(self.running)"
+ABORT_RELEASE = "self._release({request_id})\n        self.waiting"
 ABORT_WAITING = "self.waiting = [sequence for sequence in self.waiting if sequence.id != request_id]"
 ABORT_RUNNING = "self.running = [sequence for sequence in self.running if sequence.id != request_id]"
 
@@ -366,6 +367,30 @@ ghost(
         ("self.running: list[Active] = []", "self.running: list[Active] = []\n        self.aborted = []"),
         (ABORT_RUNNING, "self.aborted += [s for s in self.running if s.id == request_id]\n        " + ABORT_RUNNING),
     ],
+)
+ghost(
+    "level05.engine.Engine",
+    "aborted_blocks_stay_lent",
+    "Release the aborted request's cache: a pool does not see that nobody refers to its blocks any more, and runs dry.",
+    change=(ABORT_RELEASE, "self.waiting"),
+)
+ghost(
+    "level05.engine.Engine",
+    "an_abort_releases_all",
+    "Release the one cache: the others' blocks are still read, and would be handed to somebody else.",
+    change=(ABORT_RELEASE, "self._release({s.id for s in self.running})\n        self.waiting"),
+)
+ghost(
+    "level05.engine.Engine",
+    "finished_blocks_stay_lent",
+    "Release a finished request's cache: else the pool is empty after as many answers as it has room for.",
+    change=("        self._release(gone)\n", ""),
+)
+ghost(
+    "level05.engine.Engine",
+    "releases_at_the_first_token",
+    "A request that goes on needs its cache: release it with its last token.",
+    change=("self._release(gone)", "self._release({s.id for s in ready})"),
 )
 ghost(
     "level05.engine.Engine",
