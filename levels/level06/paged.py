@@ -55,8 +55,8 @@ def gather(pool: Tensor, block_table: Sequence[int], length: int) -> Tensor:
 class PagedCache:
     """The keys and values of one sequence, in blocks of a pool that others use as well.
 
-    update(layer, k, v)  writes k, v (1, G, n, D) behind what that layer holds, and returns all of that layer, gathered,
-                         each (1, G, kv_len, D)
+    write(layer, k, v)   puts k, v (1, G, n, D) behind what that layer holds
+    update(layer, k, v)  the same, and returns all that the layer holds then, gathered, each (1, G, kv_len, D)
     length               tokens that every layer holds: it moves with the last layer of a pass
     truncate(n)          forgets all but the first n tokens; a block of which nothing is left goes back to the pool
     fork()               another sequence with the same tokens: it shares all blocks, and nothing is copied
@@ -80,8 +80,12 @@ class PagedCache:
     def length(self) -> int:
         return self.counts[-1]
 
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        # TODO: room for the new tokens, then into their slots
+        raise NotImplementedError("level06.paged.PagedCache")
+
     def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        # TODO: room for the new tokens, write them to their slots, gather all
+        # TODO: write, then gather all that the layer holds
         raise NotImplementedError("level06.paged.PagedCache")
 
     def _reserve(self, start: int, end: int) -> None:

@@ -59,8 +59,8 @@ def gather(pool: Tensor, block_table: Sequence[int], length: int) -> Tensor:
 class PagedCache:
     """The keys and values of one sequence, in blocks of a pool that others use as well.
 
-    update(layer, k, v)  writes k, v (1, G, n, D) behind what that layer holds, and returns all of that layer, gathered,
-                         each (1, G, kv_len, D)
+    write(layer, k, v)   puts k, v (1, G, n, D) behind what that layer holds
+    update(layer, k, v)  the same, and returns all that the layer holds then, gathered, each (1, G, kv_len, D)
     length               tokens that every layer holds: it moves with the last layer of a pass
     truncate(n)          forgets all but the first n tokens; a block of which nothing is left goes back to the pool
     fork()               another sequence with the same tokens: it shares all blocks, and nothing is copied
@@ -84,8 +84,8 @@ class PagedCache:
     def length(self) -> int:
         return self.counts[-1]
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        # solution:begin room for the new tokens, write them to their slots, gather all
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        # solution:begin room for the new tokens, then into their slots
         start, end = self.counts[layer], self.counts[layer] + k.shape[2]
         if layer == 0:
             self._reserve(start, end)
@@ -93,6 +93,12 @@ class PagedCache:
         for held, new in ((self.pool.keys, k), (self.pool.values, v)):
             held[layer].flatten(0, 1)[at] = new[0].transpose(0, 1).to(held.dtype)  # (n, G, D)
         self.counts[layer] = end
+        # solution:end
+
+    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        # solution:begin write, then gather all that the layer holds
+        self.write(layer, k, v)
+        end = self.counts[layer]
         return tuple(gather(held[layer], self.block_table, end) for held in (self.pool.keys, self.pool.values))
         # solution:end
 
