@@ -64,14 +64,15 @@ class Cost:
         return self.bytes_read + self.bytes_written
 
 
-def count(fn: Callable, *args, known: Iterable[Tensor] = (), **kwargs) -> Cost:
+def count(fn: Callable, *args, known: Iterable[Tensor] = (), on_chip: int = 0, **kwargs) -> Cost:
     """Call fn(*args, **kwargs) once and return what it cost.
 
-    known  tensors that exist already, so that they never count as allocated inside; arguments need not be named
+    known    tensors that exist already, so that they never count as allocated inside; arguments need not be named
+    on_chip  tensors in memory of at most so many bytes stay on the chip: reading and writing them is free
 
     Runs in the gradient mode of the caller; the counts are the same under no_grad and inference_mode.
     """
-    counter, flops = _Counter(), FlopCounterMode(display=False, custom_mapping=FLOPS)
+    counter, flops = _Counter(on_chip), FlopCounterMode(display=False, custom_mapping=FLOPS)
     counter.follow(_tensors((args, kwargs, list(known))), inside=False)
     try:
         with flops, counter:
@@ -114,8 +115,9 @@ def python_peak(fn: Callable, *args, **kwargs) -> int:
 
 
 class _Counter(TorchDispatchMode):
-    def __init__(self):
+    def __init__(self, on_chip: int):
         super().__init__()
+        self.on_chip = on_chip
         self.read = self.written = self.live = self.peak = 0
         self.largest, self.calls = Largest(0, 0), Counter()
         self.base: dict[int, int] = {}  # living storage -> its bytes when first seen; 0 if allocated inside
@@ -168,11 +170,18 @@ class _Counter(TorchDispatchMode):
             return  # nothing moves: no values, or a view
         # an out= argument is written and not read; so is what an assignment overwrites
         sources = [v for a, v in values if not (a.kwarg_only and a.alias_info and a.alias_info.is_write)]
+        moved = _distinct(targets) if touched is None else touched
+        whole = _tensors(args[:1])
         if name in OVERWRITES | SCATTERS | GATHERS:
             sources = sources[1:]
-        self.read += _distinct(_tensors(sources)) + (_distinct(fresh) if name in GATHERS else 0)
-        self.read += touched if name in ("index_add_", "scatter_add_") else 0
-        self.written += _distinct(fresh) + (_distinct(targets) if touched is None else touched)
+        self.read += _distinct(self._far(_tensors(sources)))
+        self.read += _distinct(fresh) if name in GATHERS and self._far(whole) else 0
+        self.read += touched if name in ("index_add_", "scatter_add_") and self._far(whole) else 0
+        self.written += _distinct(self._far(fresh)) + (moved if self._far(targets) else 0)
+
+    def _far(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Those that are not on the chip."""
+        return [t for t in tensors if t.untyped_storage().nbytes() > self.on_chip]
 
 
 def _tensors(tree) -> list[Tensor]:

@@ -267,3 +267,21 @@ def test_the_python_peak_sees_numpy():
     peak = python_peak(lambda: (x + 1, x + 2))
     assert 1_600_000 <= peak < 1_610_000  # two sums of 800 kB; x was there before
     assert python_peak(lambda: None) < 10_000
+
+
+def test_what_fits_on_the_chip_moves_nothing():
+    """Two levels of memory: of the chain large -> small -> small -> large only the ends are read and written."""
+    large, at = torch.ones(64, 64), torch.tensor([0])
+
+    def chain():
+        row = large[3] + 1  # reads 64 of a large tensor, writes a small one
+        row = row * 2
+        out = row.expand(64, 64) + 0  # writes a large one
+        out[at] = row
+        return out[:2, :2] + large[at][0, :2]
+
+    cost = count(chain, known=[large, at], on_chip=64 * 4)
+    assert cost.bytes_read == 64 * 4 + 64 * 4 + 4 * 4  # the row, the gathered row, four of the result
+    assert cost.bytes_written == 64 * 64 * 4 + 64 * 4  # the large result, and a row of it again
+    assert count(chain, known=[large, at], on_chip=64 * 64 * 4).bytes == 0
+    assert count(chain, known=[large, at]).bytes_read > cost.bytes_read
