@@ -1,0 +1,69 @@
+"""Attention in tiles: the matrix of scores is never there, only a tile of it at a time.
+
+Letters in the shapes: B batch, H query heads, G KV heads, Q queries, K keys, D head_dim. Query i stands at position
+K - Q + i: the last query sees the last key.
+"""
+
+import torch
+from torch import Tensor
+
+from .online import finalize, online_update
+
+
+def tile_kind(q_start: int, q_end: int, k_start: int, k_end: int, offset: int) -> str:
+    """Return what a causal mask leaves of a tile of queries q_start .. q_end - 1 and keys k_start .. k_end - 1.
+
+    "skip" if no query of the tile sees a key of it, "full" if every query sees every key, "partial" otherwise. Query i
+    sees the keys 0 .. offset + i; offset may be negative.
+    Example: offset 0, queries 2 and 3: keys 0, 1 are "full", keys 2, 3 "partial", keys 4, 5 "skip".
+    ValueError: an empty range.
+
+    ●● · about 5 lines
+    """
+    if q_start >= q_end or k_start >= k_end:
+        raise ValueError(f"queries {q_start} to {q_end}, keys {k_start} to {k_end}: a tile has at least one of each")
+    # TODO: which query sees least, and which one most?
+    raise NotImplementedError("level07.flash.tile_kind")
+
+
+def visible(mask: Tensor | str, q_start: int, q_end: int, k_start: int, k_end: int, offset: int) -> Tensor:
+    """The part of a mask in a tile, bool (..., queries, keys): of "causal" by position, else a view. Given."""
+    if isinstance(mask, str):
+        return torch.arange(k_start, k_end) <= offset + torch.arange(q_start, q_end)[:, None]
+    return mask[..., q_start:q_end, k_start:k_end]
+
+
+def flash_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | str | None = "causal", block_q: int = 64, block_k: int = 64
+) -> tuple[Tensor, Tensor]:
+    """Return (out (B, H, Q, D), lse (B, H, Q)): level 00's attention, and the log of each query's sum of exp(score).
+
+    q     (B, H, Q, D) float; out has its dtype
+    k, v  (B, G, K, D); query head h reads KV head h // (H / G)
+    mask  "causal" (aligned to the last key), None (all may attend to all), or bool, broadcastable to (B, H, Q, K)
+
+    Tiles of block_q queries and block_k keys, the last ones smaller; a tile has all heads. No tensor is made that is
+    larger than the inputs or than the scores of one tile, B · H · block_q · block_k, and a KV head is not copied for
+    each of its query heads. A causal tile that nobody sees costs nothing: it is neither read nor computed.
+    Arithmetic and lse in float32, or in float64 if q is. Rows that may attend to nothing: out 0, lse -inf.
+    Example: q = k = v of one token: out = v, lse = q · k / sqrt(D).
+    ValueError: a block below 1, H not a multiple of G. FlashAttention, arXiv 2205.14135, without its backward pass.
+
+    ●●● · about 19 lines · needs level07.online.online_update, level07.flash.tile_kind
+    """
+    B, H, Q, D = q.shape
+    G, K = k.shape[1:3]
+    if block_q < 1 or block_k < 1:
+        raise ValueError(f"a tile has at least one query and one key, not {block_q} x {block_k}")
+    if H % G:
+        raise ValueError(f"the {H} query heads must be a multiple of the {G} KV heads")
+    if isinstance(mask, Tensor):
+        mask = mask.broadcast_to(B, H, Q, K).unflatten(1, (G, H // G))  # a view
+    wide = torch.promote_types(q.dtype, torch.float32)
+    # TODO: for each tile of queries: all tiles of keys that it sees, then divide once
+    raise NotImplementedError("level07.flash.flash_attention")
+
+
+def flash_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | str) -> Tensor:
+    """What level 00's forward takes as `attend`. Given."""
+    return flash_attention(q, k, v, mask)[0]

@@ -1,0 +1,72 @@
+"""Attention that reads a paged pool through the block table: a block is a tile, and nothing is gathered.
+
+Letters in the shapes: H query heads, G KV heads, Q queries, D head_dim.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from level06.paged import PagedCache
+
+from .flash import tile_kind, visible
+from .online import finalize, online_update
+
+
+def paged_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, block_table: Sequence[int], length: int) -> Tensor:
+    """Return causal attention (1, H, Q, D) of a sequence's last Q tokens to its `length` tokens in the pool.
+
+    q               (1, H, Q, D) float; the result has its dtype
+    k_pool, v_pool  (num_blocks, block_size, G, D), one layer of a pool: token t lies in block
+                    block_table[t // block_size], at offset t % block_size; the table may be longer than needed
+
+    Block by block: no copy of the keys or values of more than one block is made, and a slot that holds none of the
+    `length` tokens is not read (whatever is in it, NaN included). Arithmetic in float32, or in float64 if q is.
+    Example: blocks of 2, table [7, 3], length 3: both slots of block 7, then the first one of block 3.
+    ValueError: no token, more queries than tokens or more tokens than the table has room for, H not a multiple of G.
+    PagedAttention, arXiv 2309.06180.
+
+    ●●● · about 14 lines · needs level07.online.online_update, level07.flash.tile_kind
+    """
+    _, H, Q, D = q.shape
+    block_size, G = k_pool.shape[1:3]
+    if not 1 <= Q <= length <= len(block_table) * block_size:
+        raise ValueError(
+            f"{Q} queries, {length} tokens, and room for {len(block_table) * block_size}: at least one query, "
+            "a token for each, and a slot for each token"
+        )
+    if H % G:
+        raise ValueError(f"the {H} query heads must be a multiple of the {G} KV heads")
+    wide = torch.promote_types(q.dtype, torch.float32)
+    # TODO: as flash_attention, with one tile of queries; where are the keys of a tile?
+    raise NotImplementedError("level07.paged.paged_attention")
+
+
+# ---- given: what forward needs to run on it
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """The keys or the values of a sequence in one layer, where they lie: what `paged_attend` gets for k and v."""
+
+    pool: Tensor  # (num_blocks, block_size, G, D)
+    block_table: Sequence[int]
+    length: int
+
+
+class BlockCache(PagedCache):
+    """Level 06's cache, whose update writes as before, and returns views of the pool instead of gathered copies."""
+
+    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[BlockView, BlockView]:
+        end = self.length + k.shape[2]  # before the last layer has moved it
+        self.write(layer, k, v)
+        return tuple(BlockView(held[layer], self.block_table, end) for held in (self.pool.keys, self.pool.values))
+
+
+def paged_attend(q: Tensor, k: BlockView, v: BlockView, mask: str) -> Tensor:
+    """The `attend` for a BlockCache: forward(params, config, ids, cache, attend=paged_attend)."""
+    if not isinstance(mask, str):
+        raise ValueError('a paged sequence is attended to in its own order: mask="causal"')
+    return paged_attention(q, k.pool, v.pool, k.block_table, k.length)
