@@ -10,9 +10,9 @@ from .online import merge
 
 
 def split_ranges(kv_len: int, num_splits: int) -> list[tuple[int, int]]:
-    """Return [(start, end)] of at most num_splits parts that hold every key once, in order; none of them is empty.
+    """Return [(start, end)] of num_splits parts, or of kv_len if that is less: every key is in one, none is empty.
 
-    Lengths differ by at most 1; which parts are the longer ones is not specified.
+    They are in order, and lengths differ by at most 1; which parts are the longer ones is not specified.
     Example: 10 keys in 3 splits: lengths 3, 3 and 4; 2 keys in 5 splits: [(0, 1), (1, 2)].
     ValueError: kv_len or num_splits below 1.
 
@@ -45,8 +45,8 @@ def split_kv_decode(q: Tensor, k: Tensor, v: Tensor, num_splits: int) -> tuple[T
     q  (B, H, 1, D);  k, v  (B, G, K, D), all of which the query sees
 
     Each split is attended to as if it were the whole cache, then the parts are merged: on a GPU that many processors
-    read at the same time. Every key and value is read once. ValueError: as split_ranges, and more than one query.
-    Flash-Decoding (Stanford CRFM, 2023).
+    read at the same time. Every key and value is read once. Dtypes as flash_attention's.
+    ValueError: as split_ranges, and any other number of queries than one. Flash-Decoding (Stanford CRFM, 2023).
 
     ●● · about 5 lines · needs level07.flash.flash_attention, level07.decode.choose_splits, level07.online.merge
     """

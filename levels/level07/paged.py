@@ -22,10 +22,11 @@ def paged_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, block_table: Sequ
     k_pool, v_pool  (num_blocks, block_size, G, D), one layer of a pool: token t lies in block
                     block_table[t // block_size], at offset t % block_size; the table may be longer than needed
 
-    Block by block: no copy of the keys or values of more than one block is made, and a slot that holds none of the
-    `length` tokens is not read (whatever is in it, NaN included). Arithmetic in float32, or in float64 if q is.
+    Block by block: the slots of the tokens are read once, and no other (whatever is in it, NaN included). No tensor is
+    made that is larger than q, than the keys of one block, or than its scores, H · Q · block_size, and no copies of
+    several blocks are there at once. Arithmetic in float32, or in float64 if q is.
     Example: blocks of 2, table [7, 3], length 3: both slots of block 7, then the first one of block 3.
-    ValueError: no token, more queries than tokens or more tokens than the table has room for, H not a multiple of G.
+    ValueError: no query, more queries than tokens, more tokens than the table has room for, H not a multiple of G.
     PagedAttention, arXiv 2309.06180.
 
     ●●● · about 14 lines · needs level07.online.online_update, level07.flash.tile_kind
@@ -63,6 +64,10 @@ class BlockCache(PagedCache):
         end = self.length + k.shape[2]  # before the last layer has moved it
         self.write(layer, k, v)
         return tuple(BlockView(held[layer], self.block_table, end) for held in (self.pool.keys, self.pool.values))
+
+    def fork(self) -> "BlockCache":
+        shared = super().fork()
+        return BlockCache(self.pool, shared.block_table, shared.length)
 
 
 def paged_attend(q: Tensor, k: BlockView, v: BlockView, mask: str) -> Tensor:

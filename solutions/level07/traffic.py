@@ -62,7 +62,8 @@ def largest_block_q(
 ) -> int:
     """Return the largest block_q, a multiple of `multiple_of`, whose tile fits into sram_bytes.
 
-    Example: 48 KiB (49152 bytes), block_k 64, head_dim 64, 2 bytes -> 48. ValueError: not even one multiple fits.
+    Example: 48 KiB (49152 bytes), block_k 64, head_dim 64, 2 bytes -> 48.
+    ValueError: not even one multiple fits, multiple_of below 1.
 
     ● · about 4 lines
     """
