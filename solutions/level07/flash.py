@@ -42,12 +42,13 @@ def flash_attention(
     """Return (out (B, H, Q, D), lse (B, H, Q)): level 00's attention, and the log of each query's sum of exp(score).
 
     q     (B, H, Q, D) float; out has its dtype
-    k, v  (B, G, K, D); query head h reads KV head h // (H / G)
+    k, v  (B, G, K, D), each of any float dtype; query head h reads KV head h // (H / G)
     mask  "causal" (aligned to the last key), None (all may attend to all), or bool, broadcastable to (B, H, Q, K)
 
-    Tiles of block_q queries and block_k keys, the last ones smaller; a tile has all heads. No tensor is made that is
-    larger than the inputs or than the scores of one tile, B · H · block_q · block_k, and a KV head is not copied for
-    each of its query heads. A causal tile that nobody sees costs nothing: it is neither read nor computed.
+    Tiles of block_q queries and block_k keys, the last ones smaller; a tile has all heads. Each is computed once, and
+    its scores are not kept; a causal tile that nobody sees is neither read nor computed. No tensor is made that has
+    more elements than the largest input, or than the scores of one tile, B · H · block_q · block_k, and a KV head is
+    not copied for each of its query heads.
     Arithmetic and lse in float32, or in float64 if q is. Rows that may attend to nothing: out 0, lse -inf.
     Example: q = k = v of one token: out = v, lse = q · k / sqrt(D).
     ValueError: a block below 1, H not a multiple of G. FlashAttention, arXiv 2205.14135, without its backward pass.
