@@ -19,7 +19,7 @@ import torch
 
 from dojo import catalog, ghosts, models, report
 from dojo.models import Config
-from tests.controls import solutions_of
+from tests.controls import checkpoint_of, solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = (ROOT / "levels/level06/README.md").read_text(encoding="utf-8")
@@ -321,6 +321,32 @@ def test_links_into_earlier_levels_lead_to_their_headings():
     for level, anchor in linked:
         headings = re.findall(r"^#+ (.*)$", (ROOT / f"levels/{level}/README.md").read_text(encoding="utf-8"), re.M)
         assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_checkpoint_is_what_the_lesson_says(solved):
+    [path] = (ROOT / "levels/level06/checkpoint").glob("test_*.py")
+    source, made, power = path.read_text(encoding="utf-8"), checkpoint_of("level06"), PARTS["Power"]
+    [two, five] = re.findall(r"\[\((\d+), \d+, 2\), \((\d+), \d+, 5\), ", source)[0]
+    room = SMOL.max_seq_len // made.BLOCK
+    assert f"{two} blocks of {made.BLOCK} are enough for two at a time, {five} for all five" in power
+    assert f"room for the {SMOL.max_seq_len:,} tokens that the model can take would be {room} for each" in power
+    assert len(made.STORED) == 5 and '({}, {3: "question", 6: "count"})' in source  # "two requests are aborted"
+    prompt = made.STORED["question"]["ids"]
+    full = len(prompt) // made.BLOCK
+    assert f"Three continuations of a prompt of {len(prompt)} tokens" in power and "2 + 3, 12), abs=1e-3" in source
+    assert f"{full} blocks are held by all and one by each" in power
+    assert "second = [*ids[:32], 504, 260, 2]" in source and "equals((3, right, []), abs=1e-3)" in source
+    assert made.WEIGHTS == QUANTIZED and made.ROWS == ROWS
+    text = made.SmolTokenizer.from_model(models.load()[2]).encode(made.TEXT)
+    assert f"over {len(text)} tokens of text" in power
+    for asserted, said in (
+        ("0.0005 < d[1] < 0.01 and d[2] > 0.96", "below 0.01 nats, and more than 96% of the best tokens are the same"),
+        ("0.15 < d[1] < 0.5 and 0.5 < d[2] < 0.8", "it is between 0.15 and 0.5, and 50 to 80% are"),
+        ("0.02 < by_channel < 0.1", "costs less than 0.1 with a scale for each channel of the keys"),
+        ("0.15 < by_token < 0.5", "and more than 0.15 with one for each token"),
+        (f"CONTEXT = 16, {made.CONTEXT}", f"A decode step at {made.CONTEXT:,} tokens, on a paged cache"),
+    ):
+        assert asserted in source and said in power
 
 
 def test_the_lesson_asks_what_is_answered():
