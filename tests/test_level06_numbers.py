@@ -471,3 +471,29 @@ def test_what_two_forks_without_a_copy_say(solved, model):
     assert forks(alone=True) == [" France is Paris", " Germany is Berlin"]
     assert forks(alone=False) == [" France is Berlin", " Germany is Berlin"]
     assert "and then the capital of France is Berlin." in LESSON
+
+
+def test_the_lab_is_what_the_lesson_says(solved, model):
+    """The columns of bytes are recomputed for every row, and what the clock said is only divided; damage for some."""
+    from tests.controls import module_at
+
+    lab = module_at(ROOT / "levels/level06/labs/quantize.py")
+    config, params, data = model
+    table = LESSON.partition("| weights | MB a token |")[2].partition("\n\n")[0]
+    rows = {cells[0]: cells[1:] for line in table.splitlines()[2:] if (cells := line.strip("| ").split(" | "))}
+    made = dict(lab.variants(params, lab.parse([]).groups))
+    assert list(rows) == list(made)
+    first, ids = lab.read_bytes(params), lab.text_ids(data)
+    reference = lab.forward(params, config, ids)[0]
+    for name, make in made.items():
+        changed = make()
+        size = lab.read_bytes(changed)
+        assert (rows[name][0], rows[name][5]) == (f"{size / 1e6:.1f}", f"{first / size:.2f}"), name
+        assert float(rows[name][1]) == pytest.approx(lab.first_product_error(params, changed), abs=1e-3), name
+        if name in ("bfloat16", "int8", "int4, groups of 64"):
+            logits = lab.forward(changed, config, ids, linear=lab.any_linear)[0].float()
+            assert float(rows[name][2]) == pytest.approx(lab.perplexity(logits[:-1], ids[0, 1:]), rel=0.03), name
+            assert float(rows[name][3]) == pytest.approx(lab.mean_kl(reference, logits), rel=0.2), name
+            assert float(rows[name][4].rstrip("%")) == pytest.approx(100 * lab.top1_agreement(reference, logits), abs=3)
+    table = LESSON.partition("| keys and values in |")[2].partition("\n\n")[0]
+    assert [line.strip("| ").split(" | ")[0] for line in table.splitlines()[2:]] == [row[0] for row in lab.CACHES]
