@@ -473,12 +473,12 @@ def test_what_two_forks_without_a_copy_say(solved, model):
     assert "and then the capital of France is Berlin." in LESSON
 
 
-def test_the_lab_is_what_the_lesson_says(solved, model):
+def test_the_lab_is_what_the_lesson_says(solved):
     """The columns of bytes are recomputed for every row, and what the clock said is only divided; damage for some."""
     from tests.controls import module_at
 
     lab = module_at(ROOT / "levels/level06/labs/quantize.py")
-    config, params, data = model
+    config, params, data = models.load()
     table = LESSON.partition("| weights | MB a token |")[2].partition("\n\n")[0]
     rows = {cells[0]: cells[1:] for line in table.splitlines()[2:] if (cells := line.strip("| ").split(" | "))}
     made = dict(lab.variants(params, lab.parse([]).groups))
