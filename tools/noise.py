@@ -96,6 +96,18 @@ def level05():
     return checkpoint.NEED, (checkpoint.stepping(load(), LENGTHS), sweep), (one_by_one(checkpoint), sweep)
 
 
+def level06():
+    """As level00: a step on a paged cache, and one that gathers token by token."""
+    from dojo.models import load, matrices
+    from dojo.roofline import Sweep
+    from tests.test_level06_controls import checkpoint_of, token_by_token
+
+    checkpoint = checkpoint_of("level06")
+    sweep = Sweep(matrices(load()[1]))
+    slow = checkpoint.stepping(load(), token_by_token(checkpoint))
+    return checkpoint.NEED, (checkpoint.stepping(load()), sweep), (slow, sweep)
+
+
 # ---- noise
 
 
@@ -145,7 +157,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03, level04, level05)}
+    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03, level04, level05, level06)}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")

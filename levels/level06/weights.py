@@ -42,6 +42,17 @@ def any_linear(x: Tensor, weight: Tensor | Int8Weight | Int4Weight) -> Tensor:
     return linear(x, weight) if isinstance(weight, Tensor) else weight.linear(x)
 
 
-def quantized(params: Params, make: Callable[[Tensor], object]) -> Params:
-    """The parameters with every matrix of the blocks replaced by make(matrix); embedding and norms stay."""
-    return {name: make(w) if name.endswith("_proj.weight") else w for name, w in params.items()}
+def quantized(params: Params, make: Callable[[Tensor], object], head: Callable | None = None) -> Params:
+    """The parameters with every matrix of the blocks replaced by make(matrix); norms stay, and so does the embedding.
+
+    head  makes the matrix of the vocabulary, which is the embedding's own unless there is an "lm_head.weight"
+    """
+    changed = {name: make(w) if name.endswith("_proj.weight") else w for name, w in params.items()}
+    if head:
+        changed["lm_head.weight"] = head(params.get("lm_head.weight", params["model.embed_tokens.weight"]))
+    return changed
+
+
+def stored_bytes(params: Params) -> int:
+    """Bytes of all parameters as they are stored, an embedding that is the head as well counted once."""
+    return sum(w.nbytes for w in params.values())

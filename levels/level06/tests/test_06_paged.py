@@ -332,8 +332,7 @@ def test_update_returns_what_attention_takes(expect):
     """(1, 2 heads, 5 tokens, 5 features) of keys and of values, all numbers by hand."""
 
     def one_update(cls):
-        cache = cls(pool_of())
-        cache.update(0, *kv(0, 1, 2))
+        cache = filled(cls, pool_of(), 1, 2)
         return [x.clone() for x in cache.update(0, *kv(0, 3, 4, 5))]
 
     head = torch.arange(10.0).view(1, 2, 1, 5)
@@ -370,13 +369,15 @@ def test_the_caller_keeps_its_tensors(expect):
         cache, given = cls(pool_of()), []
         k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in kv(0, 9, 9))
         for tokens in ((1, 2), (3, 4), (5, 6)):
-            for x, new in zip((k, v), kv(0, *tokens)):
-                x.copy_(new)
-            seen = tokens_of(0, cache.update(0, k, v))
-            given.append(tokens_of(0, (k, v)))
+            for layer in LAYERS:
+                for x, new in zip((k, v), kv(layer, *tokens)):
+                    x.copy_(new)
+                seen = tokens_of(layer, cache.update(layer, k, v))
+                given.append(tokens_of(layer, (k, v)))
         return seen, given
 
-    expect.story(one_buffer, PagedCache).equals((upto(6), [[1, 2], [3, 4], [5, 6]]))
+    right = [tokens for tokens in ([1, 2], [3, 4], [5, 6]) for _ in LAYERS]
+    expect.story(one_buffer, PagedCache).equals((upto(6), right))
 
 
 @pytest.mark.kata("level06.paged.PagedCache")
