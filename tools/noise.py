@@ -108,6 +108,16 @@ def level06():
     return checkpoint.NEED, (checkpoint.stepping(load()), sweep), (slow, sweep)
 
 
+def level07():
+    """As level00: causal attention in tiles, and the whole matrix of scores."""
+    from tests.test_level07_controls import checkpoint_of, timed
+
+    checkpoint = checkpoint_of("level07")
+    products = checkpoint.Products(checkpoint.long_heads(), checkpoint.TIMED_TILE)
+    slow = timed(checkpoint, lambda q, k, v, *_: checkpoint.attention(q, k, v, "causal"))
+    return checkpoint.NEED, (timed(checkpoint, checkpoint.flash_attention), products), (slow, products)
+
+
 # ---- noise
 
 
@@ -157,7 +167,8 @@ def noise(kind: str):
 
 
 def main() -> None:
-    levels = {f.__name__: f for f in (level00, level01, level02, level02_updates, level03, level04, level05, level06)}
+    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07
+    levels = {f.__name__: f for f in kinds}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")

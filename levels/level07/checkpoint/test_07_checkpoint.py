@@ -155,7 +155,7 @@ def test_hidden_tiles_are_not_computed(expect, heads):
 @pytest.mark.kata("level07.checkpoint")
 @pytest.mark.parametrize("tile", [32, 64])
 def test_the_traffic_is_what_the_model_predicts(expect, heads, tile):
-    """On a chip that holds the tensors of one tile, what crosses its edge is counted: Q and out once for each of 9 query
+    """On a chip that holds the tensors of one tile, what crosses its edge is counted: Q and out once for each of nine
     heads; K and V for each tile of queries, once for each of 3 KV heads or, head by head, for each query head."""
     q, k, v = heads
     on_chip = 4 * q.shape[1] * tile * max(tile, q.shape[3])
