@@ -63,19 +63,16 @@ _paged(
 _paged(
     "stale_slots_masked",
     "A weight of 0 does not help against NaN in a value: do not read the slots behind `length`.",
-    _TAKE,
-    "pool[block].transpose(0, 1).to(wide)",
-    "        " + _UPDATE,
-    "        scores = torch.nn.functional.pad(scores[..., : end - start], (0, block_size - end + start), "
-    "value=-torch.inf)\n        " + _UPDATE,
-    "rows = scores.unflatten(1, (H // G, Q))",
-    "rows = scores[..., : end - start].unflatten(1, (H // G, Q))",
+    _END,
+    "end = start + block_size",
 )
 _paged(
     "whole_last_block",
     "The last block may be full only in part: the slots behind `length` hold another sequence's tokens, or nothing yet.",
     _END,
     "end = start + block_size",
+    _KIND,
+    _KIND.replace("if", "if Q > 1 and"),
 )
 _paged(
     "stale_slots_read",
