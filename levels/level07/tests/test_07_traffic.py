@@ -139,6 +139,7 @@ def test_taller_tiles_read_less_and_wider_ones_do_not(expect):
         for block_k in (16, 48, 1024):
             right = 2.0 * (2 * n * d + 2 * n * d * ceil(n / block_q))
             expect(flash_attention_bytes, n, d, block_q, block_k, 2).equals(right, **EXACT)
+    expect(flash_attention_bytes, 10_007, 65, 64, 128, 1).equals(65.0 * (2 + 2 * 157) * 10_007, **EXACT)
 
 
 @pytest.mark.kata("level07.traffic.flash_attention_bytes")
@@ -207,6 +208,14 @@ def test_tiles_of_real_chips(expect, sram, block_k, head_dim, right):
     """48 KiB is what any GPU gives a block of threads, 227 KiB the most of an H100; by hand, in bfloat16: K and V are
     4 · block_k · head_dim bytes, and a row 6 · head_dim + 4 · block_k + 8. The first is the docstring's example."""
     expect(largest_block_q, sram, block_k, head_dim, 2).equals(right)
+
+
+@pytest.mark.kata("level07.traffic.largest_block_q")
+def test_a_chip_with_room_for_thousands_of_queries(expect):
+    """A TPU has 128 MiB of such memory. Oracle: all multiples in turn; nothing but the chip is the limit."""
+    for block_k, multiple_of in ((512, 128), (4096, 16)):
+        right = highest(128 * 2**20, block_k, 128, 2, multiple_of)
+        expect(largest_block_q, 128 * 2**20, block_k, 128, 2, multiple_of).equals(right)
 
 
 @pytest.mark.kata("level07.traffic.largest_block_q")

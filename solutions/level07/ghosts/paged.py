@@ -468,3 +468,9 @@ _paged(
     _RETURN,
     "out, lse = finalize(*state)\n    return out.reshape(1, H, Q, D).to(q.dtype), lse.reshape(1, H, Q)",
 )
+_paged(
+    "whole_pool_cast",
+    "Casting the pool copies what all sequences hold, for one of them: cast the tokens of a block.",
+    _LOOP,
+    "    k_pool, v_pool = k_pool.to(wide), v_pool.to(wide)\n" + _LOOP,
+)
