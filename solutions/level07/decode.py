@@ -51,6 +51,7 @@ def split_kv_decode(q: Tensor, k: Tensor, v: Tensor, num_splits: int) -> tuple[T
 
     Each split is attended to as if it were the whole cache, then the parts are merged: on a GPU that many processors
     read at the same time. Every key and value is read once. Dtypes as flash_attention's.
+    Example: 2 splits of one key each, scores 0 and log 3, values 1 and 5: weights 1/4 and 3/4, so 4, with lse log 4.
     ValueError: as split_ranges, and any other number of queries than one. Flash-Decoding (Stanford CRFM, 2023).
 
     ●● · about 5 lines · needs level07.flash.flash_attention, level07.decode.choose_splits, level07.online.merge
