@@ -135,7 +135,7 @@ CLAIMS = [
     f"has {PIECES} KV heads, so {PIECES} of {PROCESSORS} SMs would work, at a 132nd of the bandwidth each "
     f"{1e3 * HELD / BANDWIDTH * PROCESSORS / PIECES:.1f} ms for 32,768 tokens instead of {1e3 * HELD / BANDWIDTH:.2f}",
     f"In {SPLITS} splits of about {ceil(LONG / SPLITS):,} tokens",
-    f"They move {PARTIAL / 1e6:.1f} MB more, of {HELD / 1e6:,.0f}",
+    f"That moves {PARTIAL / 1e6:.1f} MB more than the {HELD / 1e6:,.0f} of the cache",
     # the checkpoint
     f"Of 8 × 8 tiles at most {len(list(tiles(N, 64, 64, True)))} are computed",
     f"no tensor has more than {SMOL.n_heads * N * SMOL.head_dim:,} elements, which is q. The matrix of scores would "
