@@ -21,8 +21,8 @@ def bench_prefill(bench):
     q, k, v, *wide = heads(1024)
     bench(
         lambda level: lambda: level.flash.flash_attention(q, k, v),
-        naive=("the whole matrix of scores (level 00)", lambda: attention(q, k, v, "causal")),
-        library=("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(q, *wide, is_causal=True)),
+        naive=("the whole matrix", lambda: attention(q, k, v, "causal")),
+        library=("PyTorch's SDPA", lambda: F.scaled_dot_product_attention(q, *wide, is_causal=True)),
         flops=4 * 9 * 64 * 1024 * 1025 // 2,
     )
 
@@ -40,21 +40,8 @@ def bench_paged(bench):
 
     bench(
         lambda level: lambda: level.paged.paged_attention(q, k_pool, v_pool, table, 1024),
-        naive=("gathered first, then level 00's", gathered),
-        library=("scaled_dot_product_attention, no pool", lambda: F.scaled_dot_product_attention(q, *wide)),
+        naive=("gathered first", gathered),
+        library=("SDPA, no pool", lambda: F.scaled_dot_product_attention(q, *wide)),
         flops=4 * 9 * 64 * 1024,
         bytes=2 * 4 * 3 * 64 * 1024,
-    )
-
-
-@pytest.mark.kata("level07.decode.split_kv_decode")
-def bench_split(bench):
-    """One token looks back at 4,096, in 8 splits"""
-    q, k, v, *wide = heads(4096, 1)
-    bench(
-        lambda level: lambda: level.decode.split_kv_decode(q, k, v, 8),
-        naive=("in one part (level 00)", lambda: attention(q, k, v, "causal")),
-        library=("scaled_dot_product_attention", lambda: F.scaled_dot_product_attention(q, *wide)),
-        flops=4 * 9 * 64 * 4096,
-        bytes=2 * 4 * 3 * 64 * 4096,
     )

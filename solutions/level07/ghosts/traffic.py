@@ -250,7 +250,7 @@ _flash(
 )
 _flash(
     "tiles_without_width",
-    "These are elements: each has bytes_per_element bytes.",
+    "Elements are not bytes: in bfloat16 these are half of what moves, in float32 a quarter.",
     "bytes_per_element * head_dim * (2 * n + 2 * sum(keys))",
     "float(head_dim * (2 * n + 2 * sum(keys)))",
 )
