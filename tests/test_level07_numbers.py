@@ -18,7 +18,7 @@ import torch
 from dojo import catalog, ghosts, hardware, models, report
 from dojo.cost import count
 from dojo.models import Config
-from tests.controls import checkpoint_of, solutions_of
+from tests.controls import checkpoint_of, module_at, solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = (ROOT / "levels/level07/README.md").read_text(encoding="utf-8")
@@ -452,3 +452,25 @@ def test_what_wrong_readings_of_a_pool_say_on_the_real_model(solved, model):
         ("blocks_in_the_order_of_the_pool", r'`"lei...\n\n\n\n\n"`'),
     ):
         assert answer(name) == quoted.strip("`")[1:-1].replace(r"\n", "\n") and quoted in LESSON, name
+
+
+def rows_below(head):
+    table = LESSON.partition(head)[2].partition("\n\n")[0]
+    return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+
+
+def test_the_lab_is_what_the_lesson_says(solved):
+    """Bytes are counted again, at a quarter of the length by the same formulas; what the clock said is only divided."""
+    lab = module_at(ROOT / "levels/level07/labs/tiles.py")
+    for tile, predicted, _ in (rows := rows_below("| tile | MB, formula | MB, counted |"))[:-1]:
+        keys = sum(min(-(-(top + int(tile)) // int(tile)) * int(tile), 2048) for top in range(0, 2048, int(tile)))
+        assert float(predicted) == pytest.approx(4 * 64 * (9 * 2 * 2048 + 3 * 2 * keys) / 1e6, abs=0.06)
+    assert float(rows[-1][1]) == pytest.approx(9 * 4 * (4 * 2048 * 64 + 4 * 2048**2) / 1e6, abs=0.06)
+    assert all(float(counted) == pytest.approx(float(said), rel=0.01) for _, said, counted in rows[:-1])
+    for _, predicted, counted in lab.traffic(512)[:-1]:
+        assert counted == pytest.approx(predicted, rel=0.01)
+    for n, whole, tiles, _, ratio in rows_below("| tokens | whole, ms | tiles, ms | PyTorch, ms | whole / tiles |"):
+        assert int(n) in (256, 512, 1024, 2048) and f"{float(whole) / float(tiles):.1f}" == ratio
+    said = {way: float(megabytes) for way, megabytes, _ in rows_below("| a decode step at 1024 | MB | ms |")}
+    for way, megabytes, _ in lab.decoding(1024, 1):
+        assert said[way] == pytest.approx(megabytes, abs=0.06)
