@@ -321,6 +321,12 @@ _update(
     "scores.softmax(-1).nan_to_num(nan=0.0)",
 )
 _update(
+    "factor_not_below_e_minus_30",
+    "A maximum may rise by thousands, and what was before is 0 then: the exponent has no lower limit.",
+    _SHRINK,
+    "torch.exp((m - base).clamp(min=-30))",
+)
+_update(
     "old_maximum_returned",
     "The new maximum is part of the state: with the old one the next block is brought to the wrong units.",
     "return new, denominator",
@@ -607,6 +613,12 @@ _merge(
     "Each query has a log-sum of its own: one weight for all is wrong for every one of them.",
     _BOTH,
     "weight_a, weight_b = (torch.exp((x - base).mean()) for x in (lse_a, lse_b))",
+)
+_merge(
+    "one_reference_for_all",
+    "Each row is compared with its own two log-sums: with the largest of all as the reference, small rows come to 0.",
+    _BOTH,
+    "weights = [torch.exp(x - base.max()) for x in (lse_a, lse_b)]\n    total = sum(weights)\n    weight_a, weight_b = ((w / total.masked_fill(total == 0, 1))[..., None] for w in weights)",
 )
 _merge(
     "weights_in_float32",
