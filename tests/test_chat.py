@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from dojo import models
+from dojo import catalog, models
 from tests.controls import solutions_of
 from tests.miniature import screen, solved, then, written
 
@@ -102,12 +102,13 @@ def test_without_the_model_it_says_how_to_get_it(screen):
 # ---- the conversation of the levels themselves
 
 
-@pytest.fixture(scope="module")
-def chat():
+@pytest.fixture(scope="module", params=["level03", "level07"])
+def chat(request):
+    """The conversation as level 03 makes it, and with the parts that later levels put in."""
     import importlib
 
-    with solutions_of("level00", "level01", "level02", "level03"):
-        yield importlib.import_module("level03.chat")
+    with solutions_of(*(name for name in catalog.level_names() if name <= request.param)):
+        yield importlib.import_module(f"{request.param}.chat")
 
 
 def greedy(chat, **settings):
@@ -125,6 +126,13 @@ def test_a_second_message_costs_its_own_tokens_only(chat):
     assert talk.ids == fresh.ids and talk.cache.length == fresh.cache.length > held
     prompt = fresh.tokenizer.encode_chat(talk.messages[:3])
     assert talk.ids[:held] == prompt[:held], "this answer is tokenized again as it was made, so all of it is reused"
+
+
+def test_other_parts_say_the_same(chat):
+    """Whatever holds the keys and values, and however attention is computed: the text is the model's."""
+    talk = greedy(chat, max_tokens=12, room=128)
+    assert "".join(talk.answer("What is the capital of France?")) == "The capital of France is Paris."
+    assert set(chat.PARTS) >= {"forward", "loop", "cache", "sampler"}
 
 
 def test_what_was_stopped_or_does_not_fit_does_no_harm(chat):

@@ -9,6 +9,7 @@ from time import perf_counter
 
 from dojo.cost import count
 from level00.tokenizer import SmolTokenizer
+from level00.transformer import forward
 from level01.generate import decode_step, stream
 from level01.phases import phase_cost
 from level01.streaming import StopStrings, utf8_pieces
@@ -27,12 +28,17 @@ class Conversation:
     sampling  fields of SamplingParams
     """
 
+    forward = staticmethod(forward)  # later levels put other parts in here, and in new_cache
+
     def __init__(self, model, room: int = 2048, **sampling):
         self.config, self.params, data = model
         self.tokenizer = SmolTokenizer.from_model(data)
         self.sampling, self.room = SamplingParams(**sampling), min(room, self.config.max_seq_len)
-        self.cache = KVCache(self.config, 1, self.room)
+        self.cache = self.new_cache()
         self.clear()
+
+    def new_cache(self):
+        return KVCache(self.config, 1, self.room)
 
     def clear(self) -> None:
         """Start a new conversation."""
@@ -66,8 +72,8 @@ class Conversation:
 
     def _chunks(self, prompt: list[int], max_tokens: int) -> Iterator[bytes]:
         """The bytes of each new token but the one that ends the answer."""
-        eos, choose = self.tokenizer.eos_id, chooser(self.sampling)
-        for token in stream(self.params, self.config, prompt, max_tokens, {eos}, self.cache, choose=choose):
+        eos, seams = self.tokenizer.eos_id, {"choose": chooser(self.sampling), "forward": self.forward}
+        for token in stream(self.params, self.config, prompt, max_tokens, {eos}, self.cache, **seams):
             self.times.append(perf_counter())
             self.ids.append(token)
             if token != eos:
@@ -78,5 +84,6 @@ class Conversation:
         held = self.cache.length
         predicted = phase_cost(self.config, 1, held - 1, 4)["bytes"]
         self.cache.truncate(held - 1)
-        counted = count(decode_step, self.params, self.config, self.ids[held - 1], self.cache).bytes
+        token = self.ids[held - 1]
+        counted = count(decode_step, self.params, self.config, token, self.cache, forward=self.forward).bytes
         return predicted, counted
