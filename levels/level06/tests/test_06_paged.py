@@ -198,9 +198,12 @@ def in_pool(pool, cache):
     """The tokens of a cache as all layers of the pool have them, looked up with the cache's table."""
     at = [(cache.block_table[t // pool.block_size], t % pool.block_size) for t in range(cache.length)]
     blocks, offsets = torch.tensor(at, dtype=torch.int64).view(-1, 2).unbind(1)
-    found = [[x[layer, blocks, offsets].transpose(0, 1)[None] for x in (pool.keys, pool.values)] for layer in LAYERS]
-    seen = [tokens_of(layer, held) for layer, held in zip(LAYERS, found)]
-    return seen[0] if all(isinstance(one, list) and one == seen[0] for one in seen) else seen
+    keys, values = (x[:, blocks, offsets].transpose(1, 2) for x in (pool.keys, pool.values))  # (3, 2, length, 5)
+    ids = (keys[0, 0, :, 0] / 1000).nan_to_num(-1).round().long().tolist()
+    right = torch.cat([kv(layer, *ids)[0] for layer in LAYERS])
+    if torch.equal(keys, right) and torch.equal(values, -right):
+        return ids
+    return [tokens_of(layer, (keys[layer][None], values[layer][None])) for layer in LAYERS]
 
 
 def filled(cls, pool, *tokens):
@@ -1025,7 +1028,7 @@ def lived(seed, num_blocks, size, steps=70):
 
 @pytest.mark.kata("level06.paged.PagedCache")
 @pytest.mark.parametrize("num_blocks, size", [(5, 4), (12, 2), (9, 3), (20, 1), (30, 4)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_long_life_mixes_no_texts_and_loses_no_block(expect, num_blocks, size, seed):
     """Oracle: texts and blocks on paper. After each operation every sequence finds its own tokens in the pool, no block
     is in two tables unless it is shared, each has as many owners as tables, and all others are free, and full of NaN.

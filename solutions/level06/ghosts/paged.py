@@ -378,6 +378,12 @@ _cache(
     "        self.counts[layer] = start + 1\n        # solution:end",
 )
 _cache(
+    "counts_heads",
+    "The tokens are the third axis of k, (1, G, n, D); the second counts the heads.",
+    _START,
+    _START.replace("k.shape[2]", "k.shape[1]"),
+)
+_cache(
     "write_forgets_to_count",
     "write puts tokens into the cache, so the length moves with it; yours counts in update alone.",
     _COUNT,
@@ -483,6 +489,12 @@ _cache(
     "Nothing is copied where nobody else owns the block, so no block is needed for it.",
     _CHECK,
     "        if allocator.num_free < missing + (start % size > 0):\n",
+)
+_cache(
+    "forgets_the_room_that_is_left",
+    "The last block has room for some of the new tokens: only what is missing beyond it has to be free.",
+    _CHECK,
+    "        if allocator.num_free < max(blocks_needed(end - start, size), missing + shared):\n",
 )
 _cache(
     "counts_what_is_refused",
@@ -713,6 +725,12 @@ _cache(
     "truncate(n) keeps n tokens; yours drops n.",
     _KEEP,
     "n = self.length - n\n        " + _KEEP,
+)
+_cache(
+    "cuts_in_whole_blocks",
+    "truncate(n) keeps n tokens, and a block may be partly full: blocks are what is given back, not what is kept.",
+    _CUT,
+    "        self.counts = [keep * self.pool.block_size] * len(self.counts)\n",
 )
 _cache(
     "last_layer_only",
