@@ -193,7 +193,7 @@ _PAIR = "return new, block\n"
 
 _pool(
     "block_0_held_back",
-    "Every block of the pool is handed out, 0 too. (Some engines keep it for padding; this pool has none.)",
+    "Every block of the pool is handed out, block 0 too: some engines keep it back for padding, this pool has none.",
     _FREE,
     "self.free = list(range(1, num_blocks))\n",
 )
