@@ -33,6 +33,12 @@ _keys(
     'hashlib.sha256(b"".join(t.to_bytes(4, "little") for t in token_ids[max(0, end - 2 * block_size) : end]) + salted).digest()',
 )
 _keys(
+    "four_blocks",
+    "Attention reaches back to the first token, however far it is: a few blocks before are not enough.",
+    DIGEST,
+    "hashlib.sha256(str((end, list(token_ids[max(0, end - 4 * block_size) : end]))).encode() + salted).digest()",
+)
+_keys(
     "first_block_and_own",
     "All blocks before count, not the first alone, which is the same system prompt for everybody.",
     DIGEST,
@@ -270,6 +276,12 @@ _keys(
     "A salt counts for all blocks: here only the first has it, and the others don't know of the first.",
     DIGEST,
     "hashlib.sha256((b'' if keys else salted) + own).digest()",
+)
+_keys(
+    "salt_as_a_word",
+    "All bytes of a salt count: spaces, capitals, and those that are no text.",
+    SALTED,
+    'hashlib.sha256(salt.decode("utf-8", "replace").strip().lower().encode()).digest()',
 )
 _keys(
     "salted_or_not",
@@ -691,6 +703,35 @@ _cache(
     "A block that a request holds comes after its parents as well: without them it is never found again.",
     PARENTS,
     "parents = {entry.parent for entry in self.entries.values() if self.allocator.ref_count(entry.block) == 1}",
+)
+_cache(
+    "keeps_what_comes_after_one_in_use",
+    "A block that nobody holds can go, although a request holds those before it: they are found without it.",
+    IDLE,
+    IDLE
+    + "\n            idle = [key for key in idle if not (above := self.entries[key].parent) or self.allocator.ref_count(self.entries[above].block) == 1]",
+)
+_cache(
+    "in_use_is_used",
+    "A use is a match or an insert, here: that a request still holds a block later on does not make it newer.",
+    COUNT,
+    "        for entry in self.entries.values():\n"
+    "            if self.allocator.ref_count(entry.block) > 1:\n"
+    "                entry.used = self.clock\n" + COUNT,
+    convention=True,
+)
+_cache(
+    "old_uses_of_new_blocks",
+    "A block that is cached again after it was evicted has been used now, and not when it was there before.",
+    (
+        USE_INSERT,
+        "            self.old = self.__dict__.get('old', {})\n            self.entries[key].used = self.old.pop(key, self.clock)\n",
+    ),
+    (
+        RELEASE,
+        "self.old = self.__dict__.get('old', {})\n            self.old[oldest] = self.entries[oldest].used\n            "
+        + RELEASE,
+    ),
 )
 _cache(
     "nothing_while_one_is_in_use",
