@@ -90,8 +90,9 @@ def dumps(x: Any) -> bytes:
 def home_of(fn: Callable, judged: set[str]) -> tuple[str, str] | None:
     """(module, name) of a level's function, be it a lambda; TypeError for a judged level's that has no name there."""
     module = getattr(fn, "__module__", None) or ""
-    homes = [m for m in sys.modules if LEARNERS.match(m) and (isinstance(fn, partial) or m == module)]
-    for home in homes:
+    for home in list(sys.modules) if isinstance(fn, partial) else [module] if module in sys.modules else []:
+        if not LEARNERS.match(home):
+            continue
         for name, thing in vars(sys.modules[home]).items():
             if thing is fn and name != "__ghost__":  # a program in the kata's place is found under the kata's name
                 return home, name

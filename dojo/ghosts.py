@@ -10,12 +10,12 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any
 
 from . import catalog, values
-from .mount import mount, mount_from_environment
+from .mount import compiled, mount, mount_from_environment
 
 PATIENCE = 10.0  # seconds for one ghost on all red cases: some loop for ever
 
@@ -63,12 +63,17 @@ def haunts(level: str, kind: str = "ghosts") -> tuple[Ghost, ...]:
     return tuple(found)
 
 
+@lru_cache(1024)
+def definitions(source: str) -> dict[str, ast.stmt]:
+    return dict(catalog.definitions(ast.parse(source)))
+
+
 def apply(ghost: Ghost, source: str) -> tuple[str, dict]:
     """(source, extra globals) of the kata's module with the ghost in it. BadGhost says why it can't be."""
     if ghost.value is not None:
         return f"{source}\n{ghost.id.split('.')[2]} = {ghost.value!r}\n", {}
     kata = catalog.kata(ghost.id)
-    nodes = dict(catalog.definitions(ast.parse(source)))
+    nodes = definitions(source)
     label = f"ghost {ghost.name} of {ghost.id}"
     if ghost.program:
         name = ghost.part or kata.names[0]
@@ -81,7 +86,7 @@ def apply(ghost: Ghost, source: str) -> tuple[str, dict]:
     for old, new in ghost.change:
         source = replace_once(source, old, new, kata, label)
     try:
-        compile(source, label, "exec")
+        compiled(source, label)
     except SyntaxError as error:
         raise BadGhost(f"{label} does not compile: {error.msg}") from None
     return source, {}
@@ -101,7 +106,7 @@ def disguised(program: Callable, kata: catalog.Kata, name: str) -> Callable:
 
 def replace_once(source: str, old: str, new: str, kata: catalog.Kata, label: str) -> str:
     """Replace a text that occurs exactly once within the kata and its parts."""
-    nodes, lines, hits = dict(catalog.definitions(ast.parse(source))), source.splitlines(keepends=True), []
+    nodes, lines, hits = definitions(source), source.splitlines(keepends=True), []
     for name in kata.names:
         start = sum(map(len, lines[: nodes[name].lineno - 1]))
         end = sum(map(len, lines[: nodes[name].end_lineno]))

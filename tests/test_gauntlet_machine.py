@@ -104,5 +104,5 @@ def test_a_run_that_breaks_off_clears_nothing(monkeypatch):
     [trial] = [t for t in gauntlet.trials("level00") if (t.kind, t.name) == ("alternative", "from_shapes")]
     for broken, begins in ((True, "BAD "), (False, "ok ")):
         job = SimpleNamespace(verdicts={trial.id: Verdict(trial.id, "cleared")}, broken=broken)
-        monkeypatch.setattr(gauntlet, "run", lambda *_, job=job: job)
+        monkeypatch.setattr(gauntlet, "run", lambda *_, job=job, **__: job)
         assert gauntlet.judge(trial).line.startswith(begins)
