@@ -42,10 +42,14 @@ def test_a_block_is_taken_when_the_last_one_is_full(expect):
 
 
 @pytest.mark.kata("level06.blocks.wasted_slots")
-@pytest.mark.parametrize("num_tokens, right", [(1_000_000, 62_500), (1_000_001, 62_501), (16_777_217, 1_048_577)])
-def test_long_sequences_are_counted_exactly(expect, num_tokens, right):
-    """16 · 62,500 is a million; 2^24 + 1, which float32 can't hold, needs one block more than 2^20."""
-    expect(blocks_needed, num_tokens, 16).equals(right)
+@pytest.mark.parametrize(
+    "num_tokens, block_size, right",
+    [(1_000_000, 16, 62_500), (1_000_001, 16, 62_501), (16_777_217, 16, 1_048_577), (131_073, 131_072, 2)],
+)
+def test_long_sequences_are_counted_exactly(expect, num_tokens, block_size, right):
+    """16 · 62,500 is a million; 2^24 + 1, which float32 can't hold, needs one block more than 2^20. A server without
+    paging has one block of 131,072 tokens for a request, and one token more is a second."""
+    expect(blocks_needed, num_tokens, block_size).equals(right)
 
 
 @pytest.mark.kata("level06.blocks.wasted_slots")

@@ -8,6 +8,7 @@ only what is in it: whether it is a copy is left open.
 """
 
 import random
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -134,8 +135,10 @@ def test_what_is_not_the_sequences_is_not_read(expect):
 @pytest.mark.kata("level06.paged.gather")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8], ids=str)
 def test_gathered_tokens_keep_their_type(expect, dtype):
-    """Bit for bit: they are moved, nothing is computed."""
+    """Bit for bit, be they infinite or NaN: they are moved, nothing is computed."""
     pool = layer_of(3, 2, dtype)
+    if dtype.is_floating_point:
+        pool[2, 1, 0, 3], pool[0, 0, 1, 2] = torch.nan, -torch.inf
     expect(gather, pool, [2, 0], 3).equals(row_by_row(pool, [2, 0], 3), **EXACT)
 
 
@@ -151,8 +154,8 @@ def test_more_tokens_than_the_blocks_hold_are_refused(expect):
 # ---- PagedCache: a stand-in for a model
 
 
-def pool_of(num_blocks=7, block_size=SIZE, dtype=torch.float32):
-    pool = Pool(SMALL, num_blocks, block_size, dtype)
+def pool_of(num_blocks=7, block_size=SIZE, dtype=torch.float32, config=SMALL):
+    pool = Pool(config, num_blocks, block_size, dtype)
     pool.keys.fill_(torch.nan), pool.values.fill_(torch.nan)
     return pool
 
@@ -195,9 +198,12 @@ def in_pool(pool, cache):
     """The tokens of a cache as all layers of the pool have them, looked up with the cache's table."""
     at = [(cache.block_table[t // pool.block_size], t % pool.block_size) for t in range(cache.length)]
     blocks, offsets = torch.tensor(at, dtype=torch.int64).view(-1, 2).unbind(1)
-    found = [[x[layer, blocks, offsets].transpose(0, 1)[None] for x in (pool.keys, pool.values)] for layer in LAYERS]
-    seen = [tokens_of(layer, held) for layer, held in zip(LAYERS, found)]
-    return seen[0] if all(isinstance(one, list) and one == seen[0] for one in seen) else seen
+    keys, values = (x[:, blocks, offsets].transpose(1, 2) for x in (pool.keys, pool.values))  # (3, 2, length, 5)
+    ids = (keys[0, 0, :, 0] / 1000).nan_to_num(-1).round().long().tolist()
+    right = torch.cat([kv(layer, *ids)[0] for layer in LAYERS])
+    if torch.equal(keys, right) and torch.equal(values, -right):
+        return ids
+    return [tokens_of(layer, (keys[layer][None], values[layer][None])) for layer in LAYERS]
 
 
 def filled(cls, pool, *tokens):
@@ -243,14 +249,16 @@ def test_a_sequence_grows_block_by_block(expect):
 
 @pytest.mark.kata("level06.paged.PagedCache")
 @pytest.mark.parametrize(
-    "chunks", [(1,), (3,), (4,), (5,), (8,), (9,), (3, 1), (3, 2), (4, 4), (2, 9, 1), (1, 3, 5, 3)], ids=str
+    "chunks",
+    [(1,), (3,), (4,), (5,), (8,), (9,), (3, 1), (3, 2), (4, 4), (2, 9, 1), (1, 3, 5, 3), (40, 39, 1)],
+    ids=str,
 )
 def test_a_prompt_takes_as_many_blocks_as_it_needs(expect, chunks):
     """In chunks, within a block and across blocks, exactly full and one more than full: 3 and 2 tokens are 2 blocks of
     4, not one for each chunk."""
 
     def prefilled(cls):
-        pool, at = pool_of(4), 0
+        pool, at = pool_of(20), 0
         cache, seen = cls(pool), []
         for n in chunks:
             seen.append((ran(cache, *range(at + 1, at + n + 1)), cache.length))
@@ -259,7 +267,7 @@ def test_a_prompt_takes_as_many_blocks_as_it_needs(expect, chunks):
 
     ends = [sum(chunks[: i + 1]) for i in range(len(chunks))]
     used = (ends[-1] + 3) // 4
-    expect.story(prefilled, PagedCache).equals(([(upto(n), n) for n in ends], 4 - used, used))
+    expect.story(prefilled, PagedCache).equals(([(upto(n), n) for n in ends], 20 - used, used))
 
 
 @pytest.mark.kata("level06.paged.PagedCache")
@@ -312,6 +320,22 @@ def test_the_length_moves_with_the_last_layer(expect):
 
 
 @pytest.mark.kata("level06.paged.PagedCache")
+@pytest.mark.parametrize("layers", [1, 2, 5])
+def test_a_model_of_other_depth(expect, layers):
+    """With a single layer the first of a pass is the last one as well."""
+
+    def grown(cls):
+        pool = pool_of(3, config=replace(SMALL, n_layers=layers))
+        cache, seen = cls(pool), []
+        for tokens in ((1, 2, 3), (4, 5)):
+            seen += [ran(cache, *tokens, layers=range(layers)), books(pool, cache)]
+        return seen
+
+    right = [upto(3), (2, [3], ["A1"]), upto(5), (1, [5], ["A1 B1"])]
+    expect.story(grown, PagedCache).equals(right)
+
+
+@pytest.mark.kata("level06.paged.PagedCache")
 def test_a_token_is_written_to_its_slot_and_nowhere_else(expect):
     """The pool is what everybody reads: kernels, forks, other requests. Token t is in block t // 4 of the table, at
     t % 4, in all three layers; every other number of the pool is still NaN."""
@@ -342,11 +366,11 @@ def test_update_returns_what_attention_takes(expect):
 
 @pytest.mark.kata("level06.paged.PagedCache")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
-@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("given", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 def test_entries_have_the_type_of_the_pool(expect, dtype, given):
     """What was reserved decides, not what comes: a bfloat16 pool holds what float32 would need twice the bytes for.
     Also across a copy-on-write."""
-    k = torch.randn(1, 2, 7, 5, generator=torch.Generator().manual_seed(3)).to(given)
+    k = torch.randn(1, 2, 7, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(given)
 
     def in_two_updates(cls):
         pool = pool_of(4, SIZE, dtype)
@@ -474,6 +498,20 @@ def test_blocks_go_from_one_sequence_to_the_next(expect):
     seen = [(upto(3), (0, [9, 3], ["A1 B1 C1", "D1"])), (upto(9), (0, [4, 9], ["A1", "B1 C1 D1"]))]
     right = seen, False, [21, 22, 23, 24, 25], (0, [5, 9], ["A1 B1", "C1 D1 E1"])
     expect.story(reused, PagedCache).equals(right)
+
+
+@pytest.mark.kata("level06.paged.PagedCache")
+def test_two_pools_share_nothing(expect):
+    """A draft model (level 08) has a pool of its own, with other blocks: each cache writes and reads in its own."""
+
+    def two(cls):
+        large, small = pool_of(6), pool_of(5, 3)
+        first, second = filled(cls, large, 1, 2), filled(cls, small, 11, 12, 13, 14)
+        texts = [ran(first, 3, 4, 5), ran(second, 15), ran(first.fork(), 6), ran(second.fork(), 16)]
+        return texts, books(large, first), books(small, second)
+
+    texts = [upto(5), [11, 12, 13, 14, 15], upto(6), [11, 12, 13, 14, 15, 16]]
+    expect.story(two, PagedCache).equals((texts, (3, [5], ["A2 B1"]), (2, [5], ["A2 B1"])))
 
 
 # ---- PagedCache: forks
@@ -750,25 +788,46 @@ def test_cutting_one_leaves_the_other_as_it_is(expect):
 
 @pytest.mark.kata("level06.paged.PagedCache")
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("n", [6, 3, 0])
+@pytest.mark.parametrize("held, n", [(6, 6), (6, 3), (6, 0), (0, 0)])
 @pytest.mark.parametrize("back", ["truncate", "release"])
-def test_a_pass_that_broke_off_can_be_taken_back(expect, layers, n, back):
+def test_a_pass_that_broke_off_can_be_taken_back(expect, layers, held, n, back):
     """Its first layers hold more than the last one, and blocks have been taken for tokens that never came. Where all
     layers go back to the first n tokens these blocks are free again: a leak at each error would stop the server."""
 
     def broken(cls):
         pool = pool_of(5)
-        cache = filled(cls, pool, *upto(6))
+        cache = filled(cls, pool, *upto(held)) if held else cls(pool)
         for layer in range(layers):
             cache.update(layer, *kv(layer, *range(20, 27)))
-        length = cache.length
+        length, beyond = cache.length, told(cache.truncate, held + 1)
         cache.truncate(n) if back == "truncate" else cache.release()
-        return length, books(pool, cache), ran(cache, 30, 31), books(pool, cache)
+        return length, beyond, books(pool, cache), ran(cache, 30, 31), books(pool, cache)
 
     left = n if back == "truncate" else 0
     table, after = (" ".join(["A1", "B1"][: -(-tokens // 4)]) for tokens in (left, left + 2))
-    right = 6, (5 - len(table) // 2, [left], [table]), [*upto(left), 30, 31], (5 - len(after) // 2, [left + 2], [after])
-    expect.story(broken, PagedCache).equals(right)
+    right = (5 - len(table) // 2, [left], [table]), [*upto(left), 30, 31], (5 - len(after) // 2, [left + 2], [after])
+    expect.story(broken, PagedCache).equals((held, "ValueError", *right))
+
+
+@pytest.mark.kata("level06.paged.PagedCache")
+@pytest.mark.parametrize("new", [1, 7])
+def test_a_fork_has_what_all_layers_hold(expect, new):
+    """Made while a pass is broken off, it has the tokens of before: `length`, and not those of the first layer. All go
+    on from there, each in a copy of the half full block, and nothing is lost."""
+
+    def broken(cls):
+        pool = pool_of(9)
+        parent = filled(cls, pool, *upto(6))
+        parent.update(0, *kv(0, *range(20, 20 + new)))
+        first, second = parent.fork(), parent.fork()
+        texts = [first.length, ran(first, 30), ran(second, 50)]
+        parent.truncate(6)
+        texts += [ran(parent, 40), ran(first, 31), ran(second, 51)]
+        parent.release(), first.release(), second.release()
+        return texts, pool.allocator.num_free
+
+    texts = [6, [*upto(6), 30], [*upto(6), 50], [*upto(6), 40], [*upto(6), 30, 31], [*upto(6), 50, 51]]
+    expect.story(broken, PagedCache).equals((texts, 9))
 
 
 @pytest.mark.kata("level06.paged.PagedCache")
@@ -969,7 +1028,7 @@ def lived(seed, num_blocks, size, steps=70):
 
 @pytest.mark.kata("level06.paged.PagedCache")
 @pytest.mark.parametrize("num_blocks, size", [(5, 4), (12, 2), (9, 3), (20, 1), (30, 4)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_long_life_mixes_no_texts_and_loses_no_block(expect, num_blocks, size, seed):
     """Oracle: texts and blocks on paper. After each operation every sequence finds its own tokens in the pool, no block
     is in two tables unless it is shared, each has as many owners as tables, and all others are free, and full of NaN.
@@ -984,12 +1043,6 @@ PARAMS = {name: w.double() for name, w in random_params(MODEL, seed=0).items()}
 NEAR = {"rel": 1e-4, "abs": 1e-5}  # attention is in float32
 
 
-def model_pool(num_blocks):
-    pool = Pool(MODEL, num_blocks, SIZE, torch.float64)
-    pool.keys.fill_(torch.nan), pool.values.fill_(torch.nan)
-    return pool
-
-
 def logits(cache, *ids):
     return forward(PARAMS, MODEL, torch.tensor([ids]), cache)[0]
 
@@ -1001,7 +1054,7 @@ def test_a_model_computes_what_it_does_without_a_cache(expect, chunks):
     ids = [3, 14, 15, 9, 26, 5, 30, 2, 7, 1]
 
     def cached(cls):
-        cache, at, seen = cls(model_pool(3)), 0, []
+        cache, at, seen = cls(pool_of(3, SIZE, torch.float64, MODEL)), 0, []
         for n in chunks:
             seen.append(logits(cache, *ids[at : at + n]))
             at += n
@@ -1017,7 +1070,7 @@ def test_two_answers_to_one_prompt(expect):
     prompt, answers, other = [3, 14, 15, 9, 26, 5], ([30, 2, 7], [1, 8, 28]), [11, 12]
 
     def two(cls):
-        pool = model_pool(7)
+        pool = pool_of(7, SIZE, torch.float64, MODEL)
         first = cls(pool)
         logits(first, *prompt)
         both, seen = (first, first.fork()), ([], [])
@@ -1043,7 +1096,7 @@ def test_an_engine_serves_from_one_pool(expect, token_budget, max_seqs):
     prompts = {id: [draw.randrange(31) for _ in range(n)] for id, (n, _) in sizes.items()}
 
     def served(cls):
-        pool, line, texts = model_pool(12), list(sizes), {}
+        pool, line, texts = pool_of(12, SIZE, torch.float64, MODEL), list(sizes), {}
         engine = Engine(PARAMS, MODEL, token_budget, max_seqs, new_cache=lambda room: cls(pool))
         for step in range(80):
             if line and step % 3 != 1:

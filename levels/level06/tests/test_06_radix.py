@@ -174,7 +174,7 @@ def test_every_small_tree(expect):
 
 @pytest.mark.kata("level06.radix.RadixTree")
 @pytest.mark.parametrize(
-    "alphabet, longest, n", [(2, 6, 40), (2, 12, 60), (3, 9, 60), (1, 20, 30), (40, 4, 80)], ids=str
+    "alphabet, longest, n", [(2, 6, 40), (2, 12, 60), (3, 9, 60), (1, 20, 30), (40, 4, 250)], ids=str
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crowd(expect, alphabet, longest, n, seed):
@@ -263,14 +263,17 @@ def test_two_trees_know_nothing_of_each_other(expect):
 
 @pytest.mark.kata("level06.radix.RadixTree")
 def test_ids_are_numbers_and_not_digits(expect):
-    """Large ids, that two equal numbers may be two objects of; [1, 23] and [12, 3] have nothing in common."""
+    """Of large ids, two that are equal may be two objects, and no two that differ are the same, however they are
+    written; [1, 23] and [12, 3] have nothing in common."""
 
     def large(cls):
         tree = cls()
         said = tree.insert([1, 23, 50000]), tree.insert([12, 3]), tree.insert([int("1"), int("23"), int("50000"), 7])
-        return *said, tree.match([1, 2, 3]), tree.match([1, 23, int("50000"), 8]), tree.match([40000]), tree.num_tokens
+        said += tree.match([1, 2, 3]), tree.match([1, 23, int("50000"), 8]), tree.match([1, 23, 20000])
+        powers = sum(tree.insert([2**k + 1]) for k in range(1, 32)), sum(tree.match([2**k + 2]) for k in range(2, 32))
+        return *said, *powers, tree.num_tokens
 
-    expect.story(large, RadixTree).equals((3, 2, 1, 1, 3, 0, 6))
+    expect.story(large, RadixTree).equals((3, 2, 1, 1, 3, 2, 31, 0, 37))
 
 
 @pytest.mark.kata("level06.radix.RadixTree")

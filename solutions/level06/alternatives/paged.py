@@ -271,17 +271,6 @@ alternative("level06.paged.PagedCache", "rolls_back", program=_RollsBack)
 alternative("level06.paged.PagedCache", "write_is_update", program=_WriteCallsUpdate)
 alternative(
     "level06.paged.PagedCache",
-    "last_block_of_the_table",
-    change=[
-        (
-            "shared = start % size > 0 and allocator.ref_count(self.block_table[start // size]) > 1\n",
-            "shared = start % size > 0 and allocator.ref_count(self.block_table[-1]) > 1\n",
-        ),
-        ("            self.block_table[start // size] = new\n", "            self.block_table[-1] = new\n"),
-    ],
-)
-alternative(
-    "level06.paged.PagedCache",
     "copies_what_is_held",
     change=("held[:, new] = held[:, old]", "held[:, new, : start % size] = held[:, old, : start % size]"),
 )

@@ -63,6 +63,12 @@ _waste(
     "import torch\n\n    return int((torch.tensor(float(num_tokens)) / block_size).ceil())",
 )
 _waste(
+    "almost_one_more",
+    "Adding 0.999 before int() loses one token in a large block: add block_size - 1, in whole numbers.",
+    _CEIL,
+    "return int(num_tokens / block_size + 0.999)",
+)
+_waste(
     "rounds_to_a_power_of_two",
     "A shift divides by powers of two only; a block may hold any number of tokens.",
     _CEIL,
@@ -187,7 +193,7 @@ _PAIR = "return new, block\n"
 
 _pool(
     "block_0_held_back",
-    "Every block of the pool is handed out, 0 too. (Some engines keep it for padding; this pool has none.)",
+    "Every block of the pool is handed out, block 0 too: some engines keep it back for padding, this pool has none.",
     _FREE,
     "self.free = list(range(1, num_blocks))\n",
 )

@@ -230,6 +230,12 @@ _row(
     "return found.transpose(0, 1).unsqueeze(0).float()",
 )
 _row(
+    "nan_is_0",
+    "Tokens are moved, not mended: a NaN in a key should be seen by whoever looks for its cause.",
+    _ROW,
+    "return found.transpose(0, 1).unsqueeze(0).nan_to_num()",
+)
+_row(
     "sum_with_a_mask",
     "0 · NaN is NaN: index the slots that are wanted, do not sum over all with zeros for the others.",
     _FOUND,
@@ -302,6 +308,12 @@ _cache(
     _PUT.replace(".to(held.dtype)", ""),
 )
 _cache(
+    "by_way_of_float32",
+    "Convert to the pool's type at once: float64 keys lose their last bits on the way through float32.",
+    _PUT,
+    _PUT.replace(".to(held.dtype)", ".float().to(held.dtype)"),
+)
+_cache(
     "returns_the_newcomer_s_type",
     "What is returned is what the pool holds, in its type: rounded to bfloat16 it stays bfloat16.",
     _GATHER,
@@ -332,6 +344,12 @@ _cache(
     "return self.counts[0]",
 )
 _cache(
+    "first_layer_is_never_the_last",
+    "A model may have a single layer: the first one of a pass is then the last one as well, and moves the length.",
+    _LENGTH,
+    "return self.counts[-1] if len(self.counts) > 1 else 0",
+)
+_cache(
     "length_in_whole_blocks",
     "length counts tokens, not the slots of the blocks that are reserved for them.",
     _LENGTH,
@@ -358,6 +376,12 @@ _cache(
     "An update may bring several tokens: count them, not the updates.",
     _COUNT,
     "        self.counts[layer] = start + 1\n        # solution:end",
+)
+_cache(
+    "counts_heads",
+    "The tokens are the third axis of k, (1, G, n, D); the second counts the heads.",
+    _START,
+    _START.replace("k.shape[2]", "k.shape[1]"),
 )
 _cache(
     "write_forgets_to_count",
@@ -465,6 +489,12 @@ _cache(
     "Nothing is copied where nobody else owns the block, so no block is needed for it.",
     _CHECK,
     "        if allocator.num_free < missing + (start % size > 0):\n",
+)
+_cache(
+    "forgets_the_room_that_is_left",
+    "The last block has room for some of the new tokens: only what is missing beyond it has to be free.",
+    _CHECK,
+    "        if allocator.num_free < max(blocks_needed(end - start, size), missing + shared):\n",
 )
 _cache(
     "counts_what_is_refused",
@@ -604,6 +634,16 @@ _cache(
     "            self.block_table.append(new)\n",
 )
 _cache(
+    "last_of_the_table",
+    "Copy the block of the first new token: after a pass that broke off it is not the last of the table.",
+    _SHARED,
+    "shared = start % size > 0 and allocator.ref_count(self.block_table[-1]) > 1\n",
+    _WRITABLE,
+    "new, old = allocator.make_writable(self.block_table[-1])\n",
+    _ENTER,
+    "            self.block_table[-1] = new\n",
+)
+_cache(
     "stays_an_owner",
     "Whoever has a copy leaves the old block: without one owner less it is never free again.",
     _WRITABLE,
@@ -687,6 +727,12 @@ _cache(
     "n = self.length - n\n        " + _KEEP,
 )
 _cache(
+    "cuts_in_whole_blocks",
+    "truncate(n) keeps n tokens, and a block may be partly full: blocks are what is given back, not what is kept.",
+    _CUT,
+    "        self.counts = [keep * self.pool.block_size] * len(self.counts)\n",
+)
+_cache(
     "last_layer_only",
     "All layers forget: yours cuts the one that length is read from, the others go on behind what they had.",
     _CUT,
@@ -697,6 +743,12 @@ _cache(
     "Keep the first n in every layer; after a pass that broke off some hold more, and have more to forget.",
     _CUT,
     "        gone = self.length - n\n        self.counts = [count - gone for count in self.counts]\n",
+)
+_cache(
+    "nothing_to_release",
+    "length 0 does not mean no blocks: a first pass that broke off has taken some.",
+    _ALL,
+    "if self.length:\n            self.truncate(0)",
 )
 _cache(
     "never_longer_than_it_is",
@@ -778,6 +830,12 @@ _cache(
     "return PagedCache(self.pool, self.block_table)",
 )
 _cache(
+    "fork_of_the_first_layer",
+    "A fork has the tokens that all layers hold, `length`: in a pass that broke off the first layer is ahead.",
+    _CHILD,
+    "return PagedCache(self.pool, self.block_table, self.counts[0])",
+)
+_cache(
     "fork_in_whole_blocks",
     "A fork has as many tokens as its parent, not as its blocks have slots.",
     _CHILD,
@@ -809,6 +867,12 @@ _cache(
     "            if self.pool.allocator.ref_count(block) == 1:\n"
     "                self.pool.allocator.release(block)\n"
     "        self.block_table, self.counts = [], [0] * len(self.counts)",
+)
+_cache(
+    "one_pool_for_all",
+    "A cache lives in the pool that it was made with: another model has another pool.",
+    "self.pool, self.block_table = pool, list(block_table)",
+    "type(self).pool, self.block_table = pool, list(block_table)",
 )
 _cache(
     "release_what_length_needs",

@@ -62,6 +62,12 @@ _tree(
     "        return longest(self.root)\n",
 )
 _tree(
+    "counts_once_for_all",
+    "num_tokens says what is there now: remembered from the first time, it is old after the next insert.",
+    SUM,
+    "        self.size = self.__dict__.get('size', total)\n        return self.size\n",
+)
+_tree(
     "counts_ids_once",
     "The same token behind another beginning is another one: its keys and values differ, and both are kept.",
     ("        nodes, total = [self.root], 0\n", "        nodes, seen = [self.root], set()\n"),
