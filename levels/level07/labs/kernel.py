@@ -26,7 +26,8 @@ try:
     import triton
     import triton.language as tl
 except ImportError:
-    raise SystemExit('Triton is not installed (Linux only, 290 MB to fetch, 1 GB on disk): .venv/bin/pip install "triton==3.9.*"') from None
+    fix = '.venv/bin/pip install "triton==3.9.*"'
+    raise SystemExit(f"Triton is not installed (Linux only, 290 MB to fetch, 1 GB on disk): {fix}") from None
 
 H, G, D, BLOCK = 9, 3, 64, 64  # the heads of SmolLM2; keys that a program takes at a time
 

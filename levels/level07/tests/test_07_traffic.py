@@ -181,6 +181,7 @@ def test_the_inputs_of_a_tile_in_elements_of_any_width(expect, width):
 
 @pytest.mark.kata("level07.traffic.largest_block_q")
 def test_a_tile_of_nothing_is_refused(expect):
+    """A tile has rows, keys and a width; a kernel compiled for none of them computes nothing, and says nothing."""
     refused(expect, tile_sram_bytes, 3, 7, 5, 0.5)
 
 
