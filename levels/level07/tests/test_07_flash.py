@@ -245,13 +245,15 @@ def elements(*args):
         ((1, 2, 1, 32, 32, 4), 8, 8, None),
         ((2, 3, 1, 30, 50, 2), 10, 7, "causal"),
         ((1, 2, 1, 50, 30, 2), 7, 10, None),
+        ((1, 6, 1, 1, 64, 2), 1, 4, None),
+        ((1, 2, 1, 48, 48, 2), 8, 8, torch.arange(48) > 5),
     ],
     ids=str,
 )
 def test_the_matrix_of_scores_is_never_there(expect, sizes, block_q, block_k, mask):
     """At 48 queries and keys of 2 features it is 24 times as large as q: not whole, not joined from tiles, not a strip
-    of one tile's queries or keys, nor one for the mask. The largest tensor of a right program has as many elements as
-    the largest input or as a tile, of a wrong one twice as many; the limit is in between."""
+    of one tile's queries or keys, nor is its mask. The largest tensor of a right program has as many elements as the
+    largest input or as a tile, of a wrong one twice as many; the limit is in between."""
     qkv = drawn(*sizes, dtype=torch.float32)
     most = int(math.sqrt(2) * max(qkv[0].numel(), qkv[1].numel(), sizes[0] * sizes[1] * block_q * block_k))
     expect(elements, *qkv, mask, block_q, block_k).holds(
@@ -457,6 +459,27 @@ def test_a_cache_may_be_narrower_than_the_queries(expect, dtypes):
     q, k, v = qkv[0].to(dtypes[0]), qkv[1].to(dtypes[1]), qkv[2].to(dtypes[1])
     right = tuple(x.to(dtypes[0]) for x in by_sdpa(q, k, v, "causal"))
     expect(flash_attention, q, k, v, "causal", 2, 4).equals(right, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.kata("level07.flash.flash_attention")
+@pytest.mark.parametrize(
+    "dtypes", [(torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float32, torch.float64)], ids=str
+)
+def test_a_cache_may_be_wider_than_the_queries(expect, dtypes):
+    """Rounded to the dtype of q first, keys and values have lost what the arithmetic in float32 would see. 1024 and
+    1024.25 are one number in half precision, and here their difference is what is left."""
+    q, k, v = drawn(1, 3, 1, 2, 6, 4, seed=10)
+    q, k, v = q.to(dtypes[0]), k.to(dtypes[1]), v.to(dtypes[1])
+    out, lse = by_sdpa(q, k, v, None)
+    expect(flash_attention, q, k, v, None, 2, 4).equals((out.to(q.dtype), lse.float()), rel=1e-2, abs=1e-2)
+
+    def log_sum(*args):
+        return flash_attention(*args)[1]
+
+    expect(log_sum, q, k, v, None, 2, 4).equals(lse.float(), rel=1e-6, abs=1e-5)
+    v = torch.tensor([1024.25, -1024.0] * 3, dtype=dtypes[1])[:, None].expand_as(v)
+    right = torch.full_like(q, 0.125), torch.full(q.shape[:3], math.log(6))
+    expect(flash_attention, q * 0, k, v, None, 2, 4).equals(right, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.kata("level07.flash.flash_attention")

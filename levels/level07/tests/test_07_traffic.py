@@ -307,4 +307,5 @@ def test_intensity_in_elements_of_any_width(expect, width):
 
 @pytest.mark.kata("level07.traffic.attention_intensity")
 def test_an_intensity_of_nothing_is_refused(expect):
+    """Without a query, a key or a head nothing is read: FLOPs per byte would be 0 by 0."""
     refused(expect, attention_intensity, 2, 9, 3, 5, 0.5)

@@ -547,6 +547,36 @@ _flash(
     "seen = whole[top:bottom, left:right] if isinstance(mask, str) else visible(mask, top, bottom, left, right, K - Q)\n                rows.masked_fill_(~seen, -torch.inf)",
 )
 _flash(
+    "mask_stretched",
+    "A mask of one row stretched to all heads and queries, and copied, is as large as the matrix of scores.",
+    _GROUPED,
+    "mask = mask.contiguous() if isinstance(mask, torch.Tensor) else mask\n    grouped, outs, lses = q.unflatten(1, (G, H // G)), [], []",
+)
+_flash(
+    "one_query_at_once",
+    "One query goes tile by tile as well: its scores with a long cache, of all heads, are more than the cache itself.",
+    _GROUPED,
+    "block_k = K if Q == 1 else block_k\n    grouped, outs, lses = q.unflatten(1, (G, H // G)), [], []",
+)
+_flash(
+    "keys_in_the_dtype_of_q",
+    "Keys may be wider than the queries: converted to float32 they are exact, rounded to the dtype of q they are not.",
+    _SCORES,
+    "scores = queries @ k[:, :, left:right].to(q.dtype).to(wide).mT",
+)
+_flash(
+    "values_in_the_dtype_of_q",
+    "Values may be wider than the queries: only what comes out is rounded to the dtype of q.",
+    _VALUES,
+    "v[:, :, left:right].to(q.dtype).to(wide))",
+)
+_flash(
+    "as_wide_as_the_keys",
+    "What counts is the dtype of q: float64 keys below float32 queries do not make a float64 log-sum-exp.",
+    _GROUPED,
+    "wide = torch.promote_types(wide, k.dtype)\n    grouped, outs, lses = q.unflatten(1, (G, H // G)), [], []",
+)
+_flash(
     "kv_repeated",
     "Keys and values copied for each query head take H / G times the memory that GQA saved.",
     _GROUPED,
