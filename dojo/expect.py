@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, zip_longest
+from time import process_time
 from types import FunctionType
 from typing import Any
 
@@ -47,6 +48,7 @@ class Case:
     yours: Outcome
     rel: float = 1e-5
     abs: float = 1e-6
+    seconds: float = 0.0  # of CPU time that it took
 
     def same_outcome(self) -> bool:
         """Does the program that is mounted now come to the learner's outcome?"""
@@ -144,7 +146,9 @@ class Expectation:
         self.seen, self.fn, self.run = seen, fn, run
         self.args, self.kwargs = protected(args), protected(kwargs)
         before = {name: fingerprint(x) for name, x in bound(fn, args, kwargs).items()}
+        start = process_time()
         self.yours, self.error = perform(run, fn, args, kwargs)
+        self.seconds = process_time() - start
         # kept as it is now: it may be a view of an argument that a later call changes
         self.kept = Outcome(protected(self.yours.value), self.yours.raised, self.yours.text)
         # subtle: the names are the learner's; where they differ from the test's, `changes` can't be matched
@@ -196,7 +200,7 @@ class Expectation:
         self._pass()
 
     def _case(self, rel: float = 1e-5, abs: float = 1e-6) -> Case:
-        return Case(self.run, self.fn, self.args, self.kwargs, self.kept, rel, abs)
+        return Case(self.run, self.fn, self.args, self.kwargs, self.kept, rel, abs, self.seconds)
 
     def _pass(self, rel: float = 1e-5, abs: float = 1e-6) -> None:
         """A ghost that gives another outcome here is not what the learner has written."""

@@ -4,6 +4,8 @@ from . import catalog, outcome, report
 from .ghosts import Ghost, Medium, suspects
 from .outcome import Outcome
 
+SLOW = 0.01  # seconds of a case that is tried on a ghost after all quick ones: most are out by then
+
 
 class Explainer:
     """Makes the verdicts of one run; what was said about one kata bears on the next."""
@@ -82,8 +84,14 @@ class Explainer:
 
     def guilty(self, id: str, red: list[Outcome], outcomes: list[Outcome]) -> tuple[list[Ghost], bool]:
         """The ghosts that do what the learner's code does, in the red cases and in the green ones; see suspects."""
-        cases = [one.case.pickled() if one.case else None for one in red]
+        cases = [one.case for one in red]
         if not all(cases):
             return [], False
-        green = [case for one in outcomes for case in one.seen][:80]
-        return suspects(id, cases, [pickle for case in green if (pickle := case.pickled())], self.medium)
+        cases += [case for one in outcomes for case in one.seen][:80]
+        pickles = [case.pickled() for case in cases]
+        if not all(pickles[: len(red)]):
+            return [], False
+        known = [(case, pickle) for case, pickle in zip(cases, pickles) if pickle]
+        quick_first = [pickle for _, pickle in sorted(known, key=lambda pair: pair[0].seconds > SLOW)]
+        green = [pickle for pickle in pickles[len(red) :] if pickle]
+        return suspects(id, pickles[: len(red)], green, self.medium, quick_first, self.medium.budget)

@@ -11,6 +11,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from math import inf
+from time import perf_counter
 from types import FunctionType
 from typing import Any
 
@@ -201,6 +203,8 @@ def _medium(channel) -> None:
 class Medium(Servant):
     """Tries ghosts on the learner's cases."""
 
+    budget = 15.0  # seconds for all ghosts of a kata: a verdict without a name is better than none
+
     def __init__(self):
         super().__init__(_medium, PATIENCE, 4 * PATIENCE)
 
@@ -209,18 +213,26 @@ class Medium(Servant):
         return super().ask((ghost.id, ghost.name, cases, hasty)) or [False] * len(cases)
 
 
-def suspects(id: str, red: list[bytes], green: list[bytes], medium: Medium) -> tuple[list[Ghost], bool]:
+def suspects(
+    id: str, red: list[bytes], green: list[bytes], medium: Medium, order: list[bytes] = (), budget: float = inf
+) -> tuple[list[Ghost], bool]:
     """(ghosts that come to the learner's outcomes, do they explain all red cases?). `red` begins with the case shown.
 
     One ghost that explains all red cases, or two that do so together; failing that, of those that explain the case
     shown, the one that explains clearly most: somebody with two mistakes at once is helped with the first. A ghost
-    that fails where the learner passes is somebody else's mistake.
+    that fails where the learner passes is somebody else's mistake. `order` has all cases, in the order of trying. No
+    ghost is tried after `budget` seconds.
     """
+    start = perf_counter()
     mine, hits = [ghost for ghost in haunts(id.split(".")[0]) if ghost.id == id], {}
     for ghost in mine:
-        if all(medium.ask(ghost, red + green, hasty=True)):  # most are out at the first case
+        if all(medium.ask(ghost, order or red + green, hasty=True)):  # most are out at the first case
             return [ghost], True
+        if perf_counter() - start > budget:
+            return [], False
     for ghost in mine:
+        if perf_counter() - start > budget:
+            break
         explains = medium.ask(ghost, red)
         if any(explains) and all(medium.ask(ghost, green, hasty=True)):
             hits[ghost] = explains
