@@ -59,7 +59,7 @@ def gather(pool: Tensor, block_table: Sequence[int], length: int) -> Tensor:
 class PagedCache:
     """The keys and values of one sequence, in blocks of a pool that others use as well.
 
-    write(layer, k, v)   puts k, v (1, G, n, D) behind what that layer holds
+    write(layer, k, v)   puts k, v (1, G, n, D) behind what that layer holds, in the dtype of the pool
     update(layer, k, v)  the same, and returns all that the layer holds then, gathered, each (1, G, kv_len, D)
     length               tokens that every layer holds: it moves with the last layer of a pass
     truncate(n)          forgets all but the first n tokens; a block of which nothing is left goes back to the pool

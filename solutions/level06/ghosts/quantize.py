@@ -432,6 +432,12 @@ _pack(
     "q[:, 0::2].long() | q[:, 1::2].long() << 4",
 )
 _pack(
+    "dtype_of_the_values",
+    "A byte is uint8: left in the dtype of the values, int64, two of them take eight bytes.",
+    "",
+    "q = q.to(torch.uint8)\n    ",
+)
+_pack(
     "int8",
     "The result is uint8: as int8 every byte with a large odd column is negative, and a shift to the right keeps the sign.",
     "(q[:, 0::2] | q[:, 1::2] << 4).view(torch.int8)",
@@ -541,6 +547,12 @@ _pack(
     "unpacks_rows",
     "unpack_int4: the two values of a byte belong to one row, in neighbouring columns.",
     "torch.stack([packed & 15, packed >> 4], 1).flatten(0, 1)",
+    _UNPACK,
+)
+_pack(
+    "unpacks_32_bits",
+    "unpack_int4: the values are uint8, as the bytes are; in int32 each takes four.",
+    "torch.stack([packed & 15, packed >> 4], -1).flatten(-2).int()",
     _UNPACK,
 )
 _pack(
