@@ -89,7 +89,7 @@ class PagedCache:
         raise NotImplementedError("level06.paged.PagedCache")
 
     def _reserve(self, start: int, end: int) -> None:
-        """Blocks for the tokens up to `end`, and none that others own where writing begins."""
+        """Take the blocks that are missing for the tokens up to `end`; copy the one of `start` if others own it too."""
         # TODO: how many are missing? who else owns the block of `start`? what if the pool is used up?
         raise NotImplementedError("level06.paged.PagedCache")
 

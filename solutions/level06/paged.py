@@ -103,7 +103,7 @@ class PagedCache:
         # solution:end
 
     def _reserve(self, start: int, end: int) -> None:
-        """Blocks for the tokens up to `end`, and none that others own where writing begins."""
+        """Take the blocks that are missing for the tokens up to `end`; copy the one of `start` if others own it too."""
         # solution:begin how many are missing? who else owns the block of `start`? what if the pool is used up?
         allocator, size = self.pool.allocator, self.pool.block_size
         missing = blocks_needed(end, size) - len(self.block_table)
