@@ -64,7 +64,7 @@ class PrefixCache:
         return len(self.entries)
 
     def match(self, token_ids: Sequence[int], salt: bytes = b"") -> list[int]:
-        # TODO: block after block, as long as they are known; which ones may be used up?
+        # TODO: block after block, as long as they are known; how many tokens are left to run?
         raise NotImplementedError("level06.prefix.PrefixCache")
 
     def insert(self, token_ids: Sequence[int], block_table: Sequence[int], salt: bytes = b"") -> None:

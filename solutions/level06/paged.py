@@ -59,7 +59,7 @@ def gather(pool: Tensor, block_table: Sequence[int], length: int) -> Tensor:
 class PagedCache:
     """The keys and values of one sequence, in blocks of a pool that others use as well.
 
-    write(layer, k, v)   puts k, v (1, G, n, D) behind what that layer holds
+    write(layer, k, v)   puts k, v (1, G, n, D) behind what that layer holds, in the dtype of the pool
     update(layer, k, v)  the same, and returns all that the layer holds then, gathered, each (1, G, kv_len, D)
     length               tokens that every layer holds: it moves with the last layer of a pass
     truncate(n)          forgets all but the first n tokens; a block of which nothing is left goes back to the pool
@@ -103,7 +103,7 @@ class PagedCache:
         # solution:end
 
     def _reserve(self, start: int, end: int) -> None:
-        """Blocks for the tokens up to `end`, and none that others own where writing begins."""
+        """Take the blocks that are missing for the tokens up to `end`; copy the one of `start` if others own it too."""
         # solution:begin how many are missing? who else owns the block of `start`? what if the pool is used up?
         allocator, size = self.pool.allocator, self.pool.block_size
         missing = blocks_needed(end, size) - len(self.block_table)

@@ -70,7 +70,7 @@ class PrefixCache:
         return len(self.entries)
 
     def match(self, token_ids: Sequence[int], salt: bytes = b"") -> list[int]:
-        # solution:begin block after block, as long as they are known; which ones may be used up?
+        # solution:begin block after block, as long as they are known; how many tokens are left to run?
         self.clock += 1
         found = []
         for key in block_keys(token_ids, self.block_size, salt)[: max(0, len(token_ids) - 1) // self.block_size]:

@@ -104,6 +104,12 @@ _waste(
     "return sum(blocks_needed(length, block_size) * block_size for length in lengths)",
 )
 _waste(
+    "blocks_minus_tokens",
+    "blocks_needed counts blocks: times block_size they are slots, and only those can be compared with tokens.",
+    _SUM,
+    "return sum(blocks_needed(length, block_size) - length for length in lengths)",
+)
+_waste(
     "used_of_the_last",
     "length % block_size is what the last block holds; what is empty is the rest of it.",
     _SUM,
@@ -297,6 +303,12 @@ _pool(
     "self.owners[self.allocate()] -= 1\n        self.owners[block] += 1",
 )
 _pool(
+    "share_takes_one_off_the_list",
+    "Sharing takes no block off the list of the free ones: the count alone grows, that is what it saves.",
+    _SHARE,
+    "self.owners[block] += 1\n        self.free.pop()",
+)
+_pool(
     "two_at_most",
     "A block can have any number of owners: add one, do not set it to 2.",
     _SHARE,
@@ -397,6 +409,20 @@ _pool(
     "One owner leaves the old block; the others are still there.",
     _LEAVE,
     "        self.owners[block] = 0\n        self.free.append(block)\n",
+)
+_pool(
+    "the_last_one_leaves",
+    "The only owner keeps its block: released first, it is free, and somebody gets it while the owner writes.",
+    "        if self.owners[block] == 1:\n            return block, None\n" + _NEW + _LEAVE + "        " + _PAIR,
+    "        self.release(block)\n"
+    "        if not self.owners[block]:\n            return block, None\n"
+    "        return self.allocate(), block\n",
+)
+_pool(
+    "one_owner_is_left",
+    "The writer alone leaves: the old block has one owner less, not one owner.",
+    _LEAVE,
+    "        self.owners[block] = 1\n",
 )
 _pool(
     "all_move_along",

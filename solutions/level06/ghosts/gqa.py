@@ -94,6 +94,12 @@ _kv(
     "heads.mean(2).repeat_interleave(head_dim, 1)[:, :head_dim].flatten(0, 1)",
 )
 _kv(
+    "over_the_rows",
+    "Average over the heads of a group, the second axis: over the third, each head becomes a single row.",
+    _MEAN,
+    "heads.mean(2).flatten(0, 1)",
+)
+_kv(
     "mean_of_all",
     "Each group has a mean of its own: the mean of all heads makes every KV head the same.",
     _MEAN,

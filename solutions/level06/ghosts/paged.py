@@ -132,6 +132,37 @@ _row(
     "held = torch.tensor(block_table)\n    return held[positions // block_size] * block_size + positions % block_size",
 )
 
+
+def _listed(name, sentence, slot, positions="range(start, end)", type=", dtype=torch.int64"):
+    """The same in a loop over the positions i, as many would write it."""
+    _row(name, sentence, _SLOTS, f"return torch.tensor([{slot} for i in {positions}]{type})")
+
+
+_LISTED = "block_table[i // block_size] * block_size + i % block_size"
+
+_listed(
+    "no_slots_are_float",
+    "torch.tensor([]) is float, and no index: a sequence of no tokens has slots of int64 too.",
+    _LISTED,
+    type="",
+)
+_listed(
+    "up_to_end",
+    "The last token is end - 1, as in range(start, end): for end there may be no block.",
+    _LISTED,
+    "range(start, end + 1)",
+)
+_listed(
+    "offset_times_size",
+    "A block is block_size slots long: its number is multiplied by that, and the offset added as it is.",
+    "block_table[i // block_size] + i % block_size * block_size",
+)
+_listed(
+    "float_entries",
+    "An entry of the table has a whole number: / makes a float of it, // does not.",
+    "block_table[i / block_size] * block_size + i % block_size",
+)
+
 # ---- gather
 
 _row(
@@ -152,6 +183,12 @@ _row(
     "More tokens than the blocks hold are refused: a slice that stops early forgets the newest tokens.",
     _FOUND,
     "found = pool[torch.tensor(block_table, dtype=torch.int64)].flatten(0, 1)[:length]",
+)
+_row(
+    "in_the_order_of_the_pool",
+    "A mask of the pool forgets the order: the table says which token comes first, so index with its slots.",
+    _FOUND,
+    _FOUND.replace("pool.shape[1])]", "pool.shape[1]).sort().values]"),
 )
 _row(
     "newest_tokens",
@@ -372,6 +409,18 @@ _cache(
     "        end = self.counts[-1]\n",
 )
 _cache(
+    "counts_nothing",
+    "Each layer's count moves with what is written into it: else every token goes into the first slot.",
+    _COUNT,
+    "        # solution:end",
+)
+_cache(
+    "length_instead_of_the_layers_count",
+    "update returns what its own layer holds: length, which moves with the last layer, lacks the new tokens in all others.",
+    _COUNT,
+    "        if layer == len(self.counts) - 1:\n            self.counts = [end] * len(self.counts)\n        # solution:end",
+)
+_cache(
     "counts_updates",
     "An update may bring several tokens: count them, not the updates.",
     _COUNT,
@@ -473,6 +522,14 @@ _cache(
     "",
 )
 _cache(
+    "takes_what_is_there",
+    "Ask before you take: refused halfway, the cache keeps blocks for tokens that never came, and others wait for them.",
+    _CHECK + _RAISE,
+    "",
+    _GROW,
+    "for _ in range(missing):\n            self.block_table.append(allocator.allocate())\n",
+)
+_cache(
     "forgets_the_copy",
     "A copy-on-write needs a free block too: with one free, a copy and a new block are one too many.",
     _CHECK,
@@ -559,6 +616,18 @@ _cache(
     "                    self.pool.keys[:, mine] = self.pool.keys[:, theirs]\n"
     "                    self.pool.values[:, mine] = self.pool.values[:, theirs]\n"
     "                    self.block_table[place] = mine\n",
+)
+_cache(
+    "copies_shared_blocks_in_order",
+    "Only the block that is written is copied: those before it are full, read by all, and stay shared.",
+    _SHARED,
+    "shared = 0\n",
+    "        if shared:\n            " + _WRITABLE,
+    "        for place, block in enumerate(self.block_table):\n"
+    "            new, old = allocator.make_writable(block)\n"
+    "            if old is None:\n                continue\n",
+    _ENTER,
+    "            self.block_table[place] = new\n",
 )
 _cache(
     "copies_nothing",
@@ -881,4 +950,86 @@ _cache(
     "for block in self.block_table[: blocks_needed(self.length, self.pool.block_size)]:\n"
     "            self.pool.allocator.release(block)\n"
     "        self.block_table, self.counts = [], [0] * len(self.counts)",
+)
+
+# ---- PagedCache: the same mistakes of those who ask for room in every layer, and whether the table has the block
+
+_IN_EVERY_LAYER = (
+    (_FIRST, "        self._reserve(start, end)\n"),
+    (
+        _SHARED,
+        "place = start // size\n"
+        "        shared = start < end and place < len(self.block_table)\n"
+        "        shared = shared and allocator.ref_count(self.block_table[place]) > 1\n",
+    ),
+)
+
+
+def _again(name, sentence, *pairs):
+    _cache(f"{name}_in_every_layer", sentence, *[text for pair in _IN_EVERY_LAYER for text in pair], *pairs)
+
+
+_again(
+    "table_keeps_the_old_block",
+    "Put the new block into the table: yours copies, and then writes into the old one all the same.",
+    _ENTER,
+    "",
+)
+_again(
+    "one_count",
+    "Each layer has to know what it holds itself: yours moves all counts at once.",
+    _COUNT,
+    "        self.counts = [end] * len(self.counts)\n        # solution:end",
+)
+_again(
+    "counts_nothing",
+    "Each layer's count moves with what is written into it: else every token goes into the first slot.",
+    _COUNT,
+    "        # solution:end",
+)
+_again(
+    "length_instead_of_the_layers_count",
+    "update returns what its own layer holds: length, which moves with the last layer, lacks the new tokens in all others.",
+    _COUNT,
+    "        if layer == len(self.counts) - 1:\n            self.counts = [end] * len(self.counts)\n        # solution:end",
+)
+_again(
+    "takes_blocks_for_each_layer",
+    "A block is the same block in every layer: what the first layer has taken is there for the others.",
+    _MISSING,
+    "missing = blocks_needed(end - start, size)\n",
+)
+_again(
+    "gives_back_too_much",
+    "A block of which one token is left stays: round up.",
+    _KEEP,
+    "keep = n // self.pool.block_size\n",
+)
+_again(
+    "gives_back_too_little",
+    "Cut at the end of a block, nothing is left of the next one: it goes back.",
+    _KEEP,
+    "keep = n // self.pool.block_size + 1\n",
+)
+_again(
+    "keeps_the_next_block",
+    "Cut at the end of a block, nothing is left of the next one: it goes back, as release does with all.",
+    _KEEP,
+    "keep = n // self.pool.block_size + 1\n",
+    _ALL,
+    "for block in self.block_table:\n            self.pool.allocator.release(block)\n"
+    "        self.block_table, self.counts = [], [0] * len(self.counts)",
+)
+_again(
+    "fork_shares_the_table",
+    "Each sequence has a table of its own: what one of them appends is not the other's.",
+    _CHILD,
+    "child = PagedCache(self.pool, self.block_table, self.length)\n"
+    "        child.block_table = self.block_table\n        return child",
+)
+_again(
+    "release_keeps_the_length",
+    "An empty cache has length 0: its next token is the first.",
+    _ALL,
+    "for block in self.block_table:\n            self.pool.allocator.release(block)\n        self.block_table = []",
 )

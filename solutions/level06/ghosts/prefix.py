@@ -153,6 +153,12 @@ _keys(
     f'b"".join((token % 2**16).to_bytes(2, "little") for token in {IDS})',
 )
 _keys(
+    "no_more_than_two_bytes",
+    "to_bytes(2) refuses ids of 2^16 and more: vocabularies have 100,000 and more. They may have four bytes.",
+    'to_bytes(4, "little")',
+    'to_bytes(2, "little")',
+)
+_keys(
     "three_bytes",
     "Ids go up to 2^32 - 1: they don't fit into three bytes.",
     PACKED,
@@ -251,6 +257,12 @@ _keys(
     "A salt may be any bytes, another's key as well, and would go on behind it as its parent: hash the salt by itself.",
     ('[], b"", hashlib', "[], salt, hashlib"),
     (DIGEST, "hashlib.sha256(parent + own).digest()"),
+)
+_keys(
+    "salt_behind_the_parent",
+    "Parent, salt and tokens in a row: a salt that is another's key would go on behind it. Hash the salt by itself.",
+    DIGEST,
+    "hashlib.sha256(parent + salt + own).digest()",
 )
 _keys(
     "salt_as_text",
@@ -472,6 +484,12 @@ _cache(
     "A key that is known is owned already: a second reference is never given back, and the block never free.",
     UNKNOWN,
     "            self.allocator.share(self.entries[key].block if key in self.entries else block)\n            if key not in self.entries:\n",
+)
+_cache(
+    "owns_whatever_is_given",
+    "Where a key is known, the cache owns its block already: one more reference, to it or a duplicate, is never given back.",
+    UNKNOWN,
+    "            if key in self.entries:\n                self.allocator.share(block)\n" + UNKNOWN,
 )
 _cache(
     "takes_the_duplicate",

@@ -114,6 +114,21 @@ _int8(
     "w.abs().amax(1, keepdim=True)",
     "w.amax(1, keepdim=True)",
 )
+ghost(
+    "level06.quantize.quantize_int8",
+    "largest_without_abs_wraps_around",
+    "The largest magnitude may be negative: take the absolute values first, or -9 beside 3 leaves the range of int8.",
+    change=[("w.abs().amax(1, keepdim=True)", "w.amax(1, keepdim=True)"), (_CODES, ".round().to(torch.int8)")],
+)
+ghost(
+    "level06.quantize.quantize_int8",
+    "range_of_the_row_over_255",
+    "Symmetric: the scale is the largest magnitude over 127; the distance of the least to the largest belongs to codes from low.",
+    change=[
+        (_LARGEST, "(w.amax(1, keepdim=True) - w.amin(1, keepdim=True)) / 255"),
+        (_CODES, ".round().clamp(-128, 127).to(torch.int8)"),
+    ],
+)
 _int8(
     "range_of_the_row",
     "Symmetric: the scale comes from the largest magnitude, not from the distance of the least to the largest.",
@@ -269,6 +284,11 @@ _linear(
     "scales_the_input",
     "int8_linear: the scales belong to the outputs, each to its own; no single number on the input stands for them.",
     "(x * scale.to(x.dtype).mean()) @ q.to(x.dtype).T",
+)
+_linear(
+    "scales_each_input",
+    "int8_linear: there is a scale for each output row, none for an input: multiply what comes out of the product.",
+    "(x * scale.T.to(x.dtype)) @ q.to(x.dtype).T",
 )
 _linear(
     "first_scale_for_all",
@@ -432,6 +452,12 @@ _pack(
     "q[:, 0::2].long() | q[:, 1::2].long() << 4",
 )
 _pack(
+    "dtype_of_the_values",
+    "A byte is uint8: left in the dtype of the values, int64, two of them take eight bytes.",
+    "",
+    "q = q.to(torch.uint8)\n    ",
+)
+_pack(
     "int8",
     "The result is uint8: as int8 every byte with a large odd column is negative, and a shift to the right keeps the sign.",
     "(q[:, 0::2] | q[:, 1::2] << 4).view(torch.int8)",
@@ -541,6 +567,12 @@ _pack(
     "unpacks_rows",
     "unpack_int4: the two values of a byte belong to one row, in neighbouring columns.",
     "torch.stack([packed & 15, packed >> 4], 1).flatten(0, 1)",
+    _UNPACK,
+)
+_pack(
+    "unpacks_32_bits",
+    "unpack_int4: the values are uint8, as the bytes are; in int32 each takes four.",
+    "torch.stack([packed & 15, packed >> 4], -1).flatten(-2).int()",
     _UNPACK,
 )
 _pack(
@@ -899,6 +931,12 @@ _int4(
     "dequantize_int4: the weights have the dtype of the scale, or they don't fit the activations.",
     _BACK,
     "(codes.float() * scale[..., None].float() + low[..., None].float()).flatten(1)",
+)
+_int4(
+    "codes_in_float32",
+    "dequantize_int4: float32 codes times a float16 scale are float32: the weights have the dtype of the scale.",
+    _CODES4,
+    "unpack_int4(packed).float().unflatten(1, (scale.shape[1], -1))",
 )
 _int4(
     "product_in_a_byte",

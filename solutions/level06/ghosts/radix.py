@@ -34,6 +34,12 @@ _tree(
     TOTAL,
     "            total += 1\n",
 )
+_tree(
+    "counts_nodes_below_the_root",
+    "num_tokens counts tokens, not nodes: a node has one or more of them.",
+    TOTAL,
+    "            total += node is not self.root\n",
+)
 _tree("counts_the_root", "The root is empty: it is no token.", START, "nodes, total = [self.root], 1")
 _tree(
     "counts_the_ends",
@@ -179,6 +185,12 @@ _tree(
 # ---- insert: what it returns
 _tree(
     "returns_the_length", "insert returns what is new; what the tree has already is not.", SAID, "return len(token_ids)"
+)
+_tree(
+    "returns_the_length_of_a_new_one",
+    "Of a new sequence only the rest is new: its beginning may be in the tree already.",
+    SAID,
+    "return len(token_ids) if new else 0",
 )
 _tree("returns_what_is_known", "insert returns how many tokens are new; yours, how many were known.", SAID, "return at")
 _tree(
