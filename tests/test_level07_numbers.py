@@ -132,8 +132,9 @@ CLAIMS = [
     f"{SQUARE.diagonal().sum()} need a mask",
     f"At K = 8,192 and four query heads for each KV head that is {DECODED:.3f} in bfloat16, "
     f"{PEAK / BANDWIDTH / DECODED:.1f} times too few",
-    f"has {PIECES} KV heads, so {PIECES} of {PROCESSORS} SMs would work, at a 132nd of the bandwidth each "
-    f"{1e3 * HELD / BANDWIDTH * PROCESSORS / PIECES:.1f} ms for 32,768 tokens instead of {1e3 * HELD / BANDWIDTH:.2f}",
+    f"has {PIECES} KV heads, so {PIECES} of {PROCESSORS} SMs would work. If each of them gets a "
+    "132nd of the bandwidth, 32,768 tokens take "
+    f"{1e3 * HELD / BANDWIDTH * PROCESSORS / PIECES:.1f} ms instead of {1e3 * HELD / BANDWIDTH:.2f}",
     f"In {SPLITS} splits of about {ceil(LONG / SPLITS):,} tokens",
     f"That moves {PARTIAL / 1e6:.1f} MB more than the {HELD / 1e6:,.0f} of the cache",
     # the checkpoint

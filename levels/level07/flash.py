@@ -45,7 +45,7 @@ def flash_attention(
     Tiles of block_q queries and block_k keys, the last ones smaller; a tile has all heads. Each is computed once, and
     its scores are not kept; a causal tile that nobody sees is neither read nor computed. No tensor is made that has
     more elements than the largest input, or than the scores of one tile, B · H · block_q · block_k, and a KV head is
-    not copied for each of its query heads.
+    not copied for each of its query heads, not even by a product (torch copies what it broadcasts there).
     Arithmetic and lse in float32, or in float64 if q is. Rows that may attend to nothing: out 0, lse -inf.
     Example: q = k = v of one token: out = v, lse = q · k / sqrt(D).
     ValueError: a block below 1, H not a multiple of G. FlashAttention, arXiv 2205.14135, without its backward pass.

@@ -178,6 +178,12 @@ _choose(
     "min(wanted, kv_len // min_chunk)",
 )
 _choose(
+    "keys_of_all_sequences",
+    "kv_len is what each sequence has: a split of its cache gets no longer by the others' keys.",
+    _CHOSEN,
+    "max(1, min(wanted, batch * kv_len // min_chunk))",
+)
+_choose(
     "larger_of_the_two", "Both limits hold: the smaller number counts.", _CHOSEN, "max(1, wanted, kv_len // min_chunk)"
 )
 _choose(

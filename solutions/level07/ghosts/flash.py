@@ -710,3 +710,42 @@ for _name, _program, _sentence in (
     ),
 ):
     ghost("level07.flash.flash_attention", _name, _sentence, program=_program)
+
+# ---- met by somebody who played the level
+
+_flash(
+    "mask_inverted",
+    "`visible` is True where a query may attend: hidden is what it is not.",
+    _MASKED,
+    "rows.masked_fill_(visible(mask, top, bottom, left, right, K - Q), -torch.inf)",
+)
+_flash(
+    "divided_after_every_tile",
+    "Divide once, behind the last tile: an accumulator that is a mean already weighs too little when the next one comes.",
+    _NEXT,
+    _NEXT + "\n            state = *state[:2], state[2] / state[1].clamp(min=1)[..., None]",
+)
+_flash(
+    "all_in_the_dtype_of_q",
+    "Arithmetic and log-sum-exp are in `wide`, float32 at least: in the dtype of q each sum is rounded again.",
+    "wide = torch.promote_types(q.dtype, torch.float32)",
+    "wide = q.dtype",
+)
+_flash(
+    "starts_at_zero",
+    "A query that has seen nothing has -inf as its maximum: begun at 0, all weights of scores far below are 0.",
+    _M,
+    "m = queries.new_zeros(queries.shape[:-1])",
+)
+_flash(
+    "full_tiles_of_keys_only",
+    "Rounded down, the number of tiles leaves out the newest keys, and all of them where there are fewer than a tile.",
+    _LEFTS,
+    "for left in range(0, K // block_k * block_k, block_k):",
+)
+_flash(
+    "rows_stacked_before_heads",
+    "Stacked are the heads of a group, each with its rows in order: (H / G, rows), not (rows, H / G).",
+    _QUERIES,
+    "queries = grouped[..., top:bottom, :].to(wide).transpose(2, 3).flatten(2, 3) * D**-0.5",
+)

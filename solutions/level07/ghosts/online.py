@@ -638,3 +638,24 @@ _merge(
     _LOGADD,
     "lse = torch.logaddexp(lse_a, lse_b, out=lse_a)",
 )
+
+# ---- met by somebody who played the level
+
+_sums(
+    "infinite_factor",
+    "exp(new - old) is upside down, and before the first score, with old = -inf, it is infinite: inf times 0 is NaN.",
+    "np.exp(largest - new)",
+    "np.exp(new - largest)",
+)
+_sums(
+    "log_for_the_largest",
+    "The first of the two is the largest score itself; its log-sum-exp is what a caller makes of both.",
+    _END,
+    "return float(largest + np.log(total)), float(total)",
+)
+_merge(
+    "larger_not_added_back",
+    "What was subtracted before the exponentials comes back behind the log: lse = larger + log(sum).",
+    _MIX,
+    "larger = torch.maximum(lse_a, lse_b)\n    return weight_a * out_a + weight_b * out_b, lse - larger.masked_fill(larger == -torch.inf, 0)",
+)

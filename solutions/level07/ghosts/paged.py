@@ -197,6 +197,14 @@ _paged(
     '~visible("causal", 0, Q, start, end, 0)',
 )
 _paged(
+    "aligned_and_partial_only",
+    "Query i stands at length - Q + i, not at i: both `tile_kind` and `visible` ask for that offset.",
+    _KIND,
+    'if tile_kind(0, Q, start, end, 0) == "partial":',
+    _VISIBLE,
+    '~visible("causal", 0, Q, start, end, 0)',
+)
+_paged(
     "does_not_see_itself",
     "A token attends to itself as well.",
     _KIND,

@@ -354,7 +354,55 @@ _largest(
     "int(bytes_per_element) * head_dim * (block_q + 2 * block_k)",
 )
 
+# The same beside a search that does not call tile_sram_bytes, and is right.
+_SEARCH = "bytes_per_element * head_dim + 4 * (block_k + head_dim + 2)"
+for _name, _sentence, _old, _new in (
+    ("scores", "scores, block_q x block_k", _MADE, "4 * (block_q * head_dim + 2 * block_q)"),
+    ("accumulator", "accumulator, block_q x head_dim", _MADE, "4 * (block_q * block_k + 2 * block_q)"),
+    ("row_state", "two numbers of each row, maximum and denominator", _MADE, "4 * block_q * (block_k + head_dim)"),
+    ("second_number", "second number of each row", _MADE, "4 * block_q * (block_k + head_dim + 1)"),
+    ("values", "values beside the keys", _INPUTS, "bytes_per_element * head_dim * (block_q + block_k)"),
+    ("queries", "tile's queries", _INPUTS, "bytes_per_element * head_dim * 2 * block_k"),
+):
+    _largest(
+        f"{_name}_forgotten_in_the_sum",
+        f"`largest_block_q` is right; what tile_sram_bytes adds up lacks the {_sentence}.",
+        _old,
+        _new,
+        _ROW,
+        _SEARCH,
+    )
+for _name, _sentence, _old, _new in (
+    (
+        "narrow",
+        "all in bytes_per_element: what is computed, scores and sums, is float32.",
+        _MADE,
+        "bytes_per_element * (block_q * block_k + block_q * head_dim + 2 * block_q)",
+    ),
+    (
+        "wide",
+        "all in float32: Q, K and V stay as they come, in bytes_per_element.",
+        _INPUTS,
+        "4 * head_dim * (block_q + 2 * block_k)",
+    ),
+):
+    _largest(
+        f"{_name}_in_the_sum",
+        f"`largest_block_q` is right; tile_sram_bytes counts {_sentence}",
+        _old,
+        _new,
+        _ROW,
+        _SEARCH,
+    )
+
 # ---- largest_block_q
+
+_largest(
+    "first_that_does_not_fit",
+    "The last multiple that fits is asked for; yours is the next one, the first that does not.",
+    _LARGEST,
+    "(int((sram_bytes - fixed) // (of_a_row * multiple_of)) + 1) * multiple_of",
+)
 
 _largest(
     "nearest_multiple",

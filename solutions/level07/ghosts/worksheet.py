@@ -307,6 +307,12 @@ slip(
 )
 slip(
     "level07.worksheet.below_the_ridge",
+    "group_of_the_lesson",
+    "38.27: four query heads share a KV head in the lesson's model; here it is 40 / 8, five.",
+    value=RIDGE * 12004 / (4 * 12000),
+)
+slip(
+    "level07.worksheet.below_the_ridge",
     "kv_heads",
     "19.14: 8 is the number of KV heads; what counts is how many query heads share one.",
     value=RIDGE * 12008 / (8 * 12000),
