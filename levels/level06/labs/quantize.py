@@ -155,7 +155,12 @@ def draw(path: Path, rows: list[Row]) -> None:
         at = row.megabytes, max(row.kl, 1e-5)
         right.plot(*at, "o", color="tab:red")
         right.annotate(place, at, xytext=(6, 4), textcoords="offset points")
-    right.set(xlabel="MB that a token reads", ylabel="KL to float32, nats", title="What they cost", yscale="log")
+    right.set(
+        xlabel="MB that a token reads",
+        ylabel="KL to float32, nats (less than 1e-5 is drawn there)",
+        title="What they cost",
+        yscale="log",
+    )
     right.set(xlim=(0, 1.1 * max(row.megabytes for row in rows[1:])), ylim=(5e-6, 3))
     for axes in (left, right):
         axes.grid(True, alpha=0.3)

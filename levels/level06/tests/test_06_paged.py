@@ -410,7 +410,7 @@ def test_the_caller_keeps_its_tensors(expect):
 
 @pytest.mark.kata("level06.paged.PagedCache")
 @pytest.mark.parametrize("writes", [(0, 1, 2), (0,), (1, 2), (2,)], ids=str)
-def test_write_is_update_without_the_gathering(expect, writes):
+def test_write_puts_into_the_pool_what_update_does(expect, writes):
     """A kernel that reads the pool through the table (level 07) needs no copy of the past: the tokens lie in the pool,
     blocks are taken, the length moves. In these layers `write`, in the others `update`; then update sees all of it."""
 

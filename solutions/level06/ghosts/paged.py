@@ -971,7 +971,7 @@ def _again(name, sentence, *pairs):
 
 _again(
     "table_keeps_the_old_block",
-    "Put the new block into the table: yours copies, and then writes into the old one all the same.",
+    "The new block has to stand in the table: else every layer copies again, and all write into the old one.",
     _ENTER,
     "",
 )
@@ -983,15 +983,9 @@ _again(
 )
 _again(
     "counts_nothing",
-    "Each layer's count moves with what is written into it: else every token goes into the first slot.",
+    "Count what is written: with the counts where they were, every pass writes over the one before.",
     _COUNT,
     "        # solution:end",
-)
-_again(
-    "length_instead_of_the_layers_count",
-    "update returns what its own layer holds: length, which moves with the last layer, lacks the new tokens in all others.",
-    _COUNT,
-    "        if layer == len(self.counts) - 1:\n            self.counts = [end] * len(self.counts)\n        # solution:end",
 )
 _again(
     "takes_blocks_for_each_layer",
@@ -1001,13 +995,13 @@ _again(
 )
 _again(
     "gives_back_too_much",
-    "A block of which one token is left stays: round up.",
+    "Of the block in which the cut lies tokens are left: it stays, so round the number of blocks up.",
     _KEEP,
     "keep = n // self.pool.block_size\n",
 )
 _again(
     "gives_back_too_little",
-    "Cut at the end of a block, nothing is left of the next one: it goes back.",
+    "n // size + 1 is one block too many where n fills its blocks, and with 0 tokens: round up.",
     _KEEP,
     "keep = n // self.pool.block_size + 1\n",
 )
@@ -1022,14 +1016,14 @@ _again(
 )
 _again(
     "fork_shares_the_table",
-    "Each sequence has a table of its own: what one of them appends is not the other's.",
+    "A fork has a list of its own: in one that both use, each finds the other's blocks.",
     _CHILD,
     "child = PagedCache(self.pool, self.block_table, self.length)\n"
     "        child.block_table = self.block_table\n        return child",
 )
 _again(
     "release_keeps_the_length",
-    "An empty cache has length 0: its next token is the first.",
+    "After release the counts are 0, as the table is empty: the next token is the first.",
     _ALL,
     "for block in self.block_table:\n            self.pool.allocator.release(block)\n        self.block_table = []",
 )

@@ -36,7 +36,7 @@ _tree(
 )
 _tree(
     "counts_nodes_below_the_root",
-    "num_tokens counts tokens, not nodes: a node has one or more of them.",
+    "A node holds a list of tokens: num_tokens is the sum of their lengths, not the number of nodes below the root.",
     TOTAL,
     "            total += node is not self.root\n",
 )
