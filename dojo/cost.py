@@ -31,6 +31,7 @@ FLOPS = {
 }
 GATHERS = {"embedding", "index", "index_select", "gather", "take"}
 SCATTERS = {"index_put_", "_index_put_impl_", "index_copy_", "index_fill_", "index_add_", "scatter_", "scatter_add_"}
+ADDS = {"index_add_", "scatter_add_"}  # read what they write
 OVERWRITES = {"copy_", "fill_", "zero_", "uniform_", "normal_", "random_", "bernoulli_", "exponential_"}
 
 
@@ -170,14 +171,14 @@ class _Counter(TorchDispatchMode):
             return  # nothing moves: no values, or a view
         # an out= argument is written and not read; so is what an assignment overwrites
         sources = [v for a, v in values if not (a.kwarg_only and a.alias_info and a.alias_info.is_write)]
-        moved = _distinct(targets) if touched is None else touched
-        whole = _tensors(args[:1])
         if name in OVERWRITES | SCATTERS | GATHERS:
             sources = sources[1:]
         self.read += _distinct(self._far(_tensors(sources)))
-        self.read += _distinct(fresh) if name in GATHERS and self._far(whole) else 0
-        self.read += touched if name in ("index_add_", "scatter_add_") and self._far(whole) else 0
-        self.written += _distinct(self._far(fresh)) + (moved if self._far(targets) else 0)
+        if name in GATHERS | ADDS and self._far(_tensors(args[:1])):
+            self.read += touched if name in ADDS else _distinct(fresh)
+        self.written += _distinct(self._far(fresh))
+        if self._far(targets):
+            self.written += _distinct(targets) if touched is None else touched
 
     def _far(self, tensors: list[Tensor]) -> list[Tensor]:
         """Those that are not on the chip."""
