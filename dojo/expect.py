@@ -92,8 +92,8 @@ def dumps(x: Any) -> bytes:
 def home_of(fn: Callable, judged: set[str]) -> tuple[str, str] | None:
     """(module, name) of a level's function, be it a lambda; TypeError for a judged level's that has no name there."""
     module = getattr(fn, "__module__", None) or ""
-    for home in list(sys.modules) if isinstance(fn, partial) else [module] if module in sys.modules else []:
-        if not LEARNERS.match(home):
+    for home in list(sys.modules) if isinstance(fn, partial) else [module]:
+        if home not in sys.modules or not LEARNERS.match(home):
             continue
         for name, thing in vars(sys.modules[home]).items():
             if thing is fn and name != "__ghost__":  # a program in the kata's place is found under the kata's name

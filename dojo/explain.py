@@ -85,13 +85,11 @@ class Explainer:
     def guilty(self, id: str, red: list[Outcome], outcomes: list[Outcome]) -> tuple[list[Ghost], bool]:
         """The ghosts that do what the learner's code does, in the red cases and in the green ones; see suspects."""
         cases = [one.case for one in red]
-        if not all(cases):
+        pickles = [case and case.pickled() for case in cases]
+        if not all(pickles):
             return [], False
-        cases += [case for one in outcomes for case in one.seen][:80]
-        pickles = [case.pickled() for case in cases]
-        if not all(pickles[: len(red)]):
-            return [], False
-        known = [(case, pickle) for case, pickle in zip(cases, pickles) if pickle]
-        quick_first = [pickle for _, pickle in sorted(known, key=lambda pair: pair[0].seconds > SLOW)]
-        green = [pickle for pickle in pickles[len(red) :] if pickle]
-        return suspects(id, pickles[: len(red)], green, self.medium, quick_first, self.medium.budget)
+        seen = [case for one in outcomes for case in one.seen][:80]
+        green = [(case, pickle) for case in seen if (pickle := case.pickled())]
+        quick_first = sorted([*zip(cases, pickles), *green], key=lambda pair: pair[0].seconds > SLOW)
+        order = [pickle for _, pickle in quick_first]
+        return suspects(id, pickles, [pickle for _, pickle in green], self.medium, order, self.medium.budget)
