@@ -19,7 +19,7 @@ import torch
 
 from dojo import catalog, ghosts, models, report
 from dojo.models import Config
-from tests.controls import checkpoint_of, solutions_of
+from tests.controls import checkpoint_of, module_at, solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = (ROOT / "levels/level06/README.md").read_text(encoding="utf-8")
@@ -475,8 +475,6 @@ def test_what_two_forks_without_a_copy_say(solved, model):
 
 def test_the_lab_is_what_the_lesson_says(solved):
     """The columns of bytes are recomputed for every row, and what the clock said is only divided; damage for some."""
-    from tests.controls import module_at
-
     lab = module_at(ROOT / "levels/level06/labs/quantize.py")
     config, params, data = models.load()
     table = LESSON.partition("| weights | MB a token |")[2].partition("\n\n")[0]

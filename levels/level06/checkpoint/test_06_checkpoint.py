@@ -190,7 +190,7 @@ def expand(w):
 
 
 def damage(model, reference, make=None, **seams):
-    """(stored bytes, relative error of a projection, KL, top-1 agreement, perplexity) of a changed model."""
+    """(stored bytes, KL, top-1 agreement, perplexity) of a changed model."""
     config, params, _ = model
     changed = quantized(params, make) if make else params
     ids, logits = reference
@@ -307,17 +307,13 @@ def test_gathering_moves_the_cache_and_not_the_pool(expect, model):
 @pytest.mark.kata("level06.checkpoint")
 def test_a_step_on_blocks_takes_its_share_of_reading_the_weights(roofline, model):
     """Paging must cost little beside the weights: one indexed copy a layer. A loop over tokens costs more than all."""
-    bytes_moved = matrices_bytes(model) + 3 * kv_bytes_per_token(model[0], 4) * CONTEXT
+    sweep = Sweep(matrices(model[1]))
     roofline(
         stepping(model),
-        Sweep(matrices(model[1])),
+        sweep,
         need=NEED,
-        flops=2 * matrices_bytes(model) // 4,
-        bytes=bytes_moved,
+        flops=sweep.flops,
+        bytes=sweep.bytes + 3 * kv_bytes_per_token(model[0], 4) * CONTEXT,
         name=f"decode at {CONTEXT}, paged",
         notes=["the cache is read, written and read again: gathered first. Level 07 reads it where it lies"],
     )
-
-
-def matrices_bytes(model) -> int:
-    return sum(w.nbytes for w in matrices(model[1]))

@@ -48,7 +48,7 @@ def text(model):
 
 @pytest.fixture(scope="module")
 def heads(model, text):
-    """q (1, 9, N, 64), k and v (1, 3, N, 64) of layer 15, as the model makes them of the text, said three times."""
+    """q (1, 9, N, 64), k and v (1, 3, N, 64) of layer 15, as the model makes them of the text, said over and over."""
     found = []
 
     def noting(q, k, v, mask):
@@ -59,10 +59,9 @@ def heads(model, text):
     return found[15]
 
 
-def served(model, token_budget: int, max_seqs: int, **seams) -> dict[str, list[int]]:
+def served(model, token_budget: int, max_seqs: int, attend, new_cache=None) -> dict[str, list[int]]:
     """What the engine answers to level 05's requests."""
     config, params, data = model
-    new_cache, attend = seams.get("new_cache"), seams["attend"]
     run = partial(packed_step, attend=attend)
     engine = Engine(params, config, token_budget, max_seqs, run=run, new_cache=new_cache)
     for name, one in STORED.items():
