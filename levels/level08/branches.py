@@ -86,4 +86,3 @@ def tree_pass(
     ids = torch.tensor([tokens[held:] + nodes])
     logits = forward(params, config, ids, cache, positions=torch.tensor(positions), mask=torch.cat([text, tree]))
     return logits[0, start - held - 1 :]
-
