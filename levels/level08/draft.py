@@ -40,12 +40,13 @@ class ModelDrafter:
 
     Its cache is kept from call to call. Of what earlier calls have run, tokens and proposals alike, the longest common
     beginning with `tokens` is not run again; the rest is cut off. `tokens` may be any text, also a shorter one or
-    another. The last token always runs: its logits are needed. The last proposal of a call is not run in it.
+    another. The last token always runs: its logits are needed. The last proposal of a call is not run in it. So k
+    proposals take k passes, the first over all tokens that have to run.
     Example: propose([5, 9], 2) runs 5 and 9, then its first proposal a, and returns [a, b]. Then propose([5, 9, a, c],
     2) runs c and its own next token: 5, 9 and a are there.
-    ValueError: no tokens, or an id outside the model's vocabulary (as forward).
+    ValueError: no tokens, or an id outside the model's vocabulary (as forward); later calls are none the worse for it.
 
-    ●●● · about 9 lines
+    ●●● · about 10 lines
     """
 
     def __init__(self, params: Params, config: Config, *, forward: Callable = forward):

@@ -39,8 +39,8 @@ def speculate(
 ) -> Iterator[Round]:
     """Yield a Round for each pass of the target; the tokens of all rounds are those of level 01's `stream`.
 
-    propose   propose(tokens, k) gives up to k tokens that may follow `tokens`, prompt and output so far; what it gives
-              beyond k is ignored. It is not called for k = 0
+    propose   propose(tokens, k) gives up to k tokens that may follow `tokens`, prompt and output so far, in a list of
+              its own; what it gives beyond k is ignored. It is called once in a round, and not for k = 0
     gamma     the most tokens to draft in a round, 0 or more. A round never makes more than max_tokens allows: with n
               tokens to go, at most n - 1 are drafted
     stop_ids  the first one in the output is its last token, also when it is a drafted one
@@ -52,7 +52,8 @@ def speculate(
     the first wrong one. When a round is yielded, the cache holds all tokens but the newest, and nothing else.
     Example: gamma 2, 3 tokens, a draft that is always right: one pass over the prompt and 2 drafted tokens yields them
     and a third. One that is always wrong: three passes, of one token each.
-    ValueError, at the first round: gamma below 0; an empty prompt, max_tokens below 0.
+    ValueError, at the first round: gamma below 0; an empty prompt, max_tokens below 0. In its own round: a drafted id
+    outside the vocabulary (as forward).
 
     ●●● · about 16 lines · needs level08.verify.verify_choices
     """
