@@ -84,12 +84,6 @@ _loop(
     (ROLL, "        if new[-1] not in stop_ids:\n    " + ROLL),
 )
 _loop(
-    "rolls_back_by_the_length_of_the_draft",
-    "Only what was rejected goes: the drafted tokens less the accepted ones.",
-    (ROLL, "        cache.truncate(cache.length - len(draft))\n"),
-    (CHUNK, "chunk = (tokens[-1:] if len(tokens) > len(prompt) else tokens) + draft"),
-)
-_loop(
     "the_newest_token_runs_in_a_pass_of_its_own",
     "The newest token shares the pass with the next draft: yours takes a pass for it alone.",
     (ROLL, "        cache.truncate(start + len(tokens) - 1)\n        held = cache.length\n"),
@@ -184,11 +178,6 @@ _loop(
     (CHOICES, CHOICES.replace("draft[:i]", "draft[: i + 1]")),
 )
 _loop(
-    "history_with_the_whole_draft",
-    "At position i only the drafted tokens before it are known, not those behind.",
-    (CHOICES, CHOICES.replace("draft[:i]", "draft")),
-)
-_loop(
     "history_of_all_tokens",
     "choose gets the prompt and the output apart: a frequency penalty counts the output only.",
     (CHOICES, CHOICES.replace("[output + draft[:i]]", "[tokens + draft[:i]]")),
@@ -203,15 +192,6 @@ _loop(
     "choose gets logits (1, vocab): one row of a batch.",
     (CHOICES, CHOICES.replace("r[None]", "r")),
 )
-_loop(
-    "all_logits_at_once",
-    "choose gets the logits of one position, (1, vocab), not those of the whole pass.",
-    (
-        CHOICES,
-        CHOICES.replace("r[None]", "rows").replace("int(choose(", "int((choose(").replace("[:i]]))", "[:i]]))[i])"),
-    ),
-)
-
 # ---- the draft
 
 _loop(
@@ -239,11 +219,6 @@ _loop(
     "takes_all_that_is_proposed",
     "A drafter may give more than it was asked for: what is beyond k is ignored.",
     (DRAFT, DRAFT.replace("[:k]", "")),
-)
-_loop(
-    "drops_a_draft_that_is_too_long",
-    "Of a draft that is longer than k the first k tokens count.",
-    (DRAFT, DRAFT + "\n        draft = draft if len(draft) < k or k == len(propose(list(tokens), k)) else []"),
 )
 _loop(
     "asks_for_nothing",
@@ -329,12 +304,6 @@ _loop(
     "stops_where_the_drafter_would",
     "A stop token that was drafted and is wrong ends nothing: it is the target who stops.",
     (LEFT, "left = 0 if {*new, *draft} & {*stop_ids} else left - len(new)"),
-)
-_loop(
-    "stop_cuts_after_the_first_token",
-    "What comes before the stop token in the same pass was right, and stays.",
-    (STOP, "new = new[:1] if {*new} & {*stop_ids} else new"),
-    (LEFT, "left = 0 if {*choices, *new} & {*stop_ids} or new[-1] in stop_ids else left - len(new)"),
 )
 _loop(
     "counts_rounds",
