@@ -131,7 +131,7 @@ CLAIMS = [
     f"Llama-3.2-1B {C:.3f} of Llama-3-8B's. At alpha 0.75 four such tokens give {gain(0.75, 4, C):.2f} times the "
     f"speed; below alpha {BREAKS_EVEN:.3f} they lose",
     f"At alpha 0.8 and c = 0.05 that ends with {best(0.8, 0.05)} tokens, {gain(0.8, best(0.8, 0.05), 0.05):.3f} times",
-    f"gives {1 + 0.5:g} tokens, a second one for the other quarter {1 + 0.5 + 0.25:g}",
+    f"gives {1 + 0.5:g}, a second one that is right in another quarter of the cases {1 + 0.5 + 0.25:g}",
     # pitfalls
     f"accepts {AGREED:g} of what was drawn instead of {OVERLAP:g}",
     f"{AGREED:g} or {1 - sum(abs(p - q) for p, q in zip(P, Q)):g} instead of {OVERLAP:g}",
