@@ -49,7 +49,7 @@ def acceptance_rate(p: Tensor, q: Tensor) -> float:
 def residual(p: Tensor, q: Tensor) -> Tensor:
     """Return the distribution (V,) to draw from after a rejection: what p has beyond q, made to sum to 1.
 
-    p, q  (V,) float, probabilities; both stay as they are. The result has the dtype of p
+    p, q  (V,) float of one dtype, probabilities; both stay as they are. The result has that dtype
 
     Where p has nothing beyond q, the two are equal (up to rounding), and the result is p.
     Example: p = .2, .4, .4 and q = .5, .25, .25: .15 and .15 are left over -> [0, .5, .5].

@@ -63,6 +63,7 @@ def test_tokens_of_all_rounds(expect, alpha, gamma):
 @pytest.mark.parametrize("alpha, gamma", [(1.2, 3), (-0.1, 3), (0.5, -1)])
 def test_what_is_no_probability_is_refused(expect, alpha, gamma):
     """80 for 80% would promise three million tokens a round."""
+    expect(expected_tokens, 0.5, 3).equals(1.875, **CLOSE)
     expect(expected_tokens, alpha, gamma).raises(ValueError)
 
 
@@ -78,6 +79,7 @@ def test_what_is_no_probability_is_refused(expect, alpha, gamma):
         ([4, 2, 4, 0, 1], [4, 4, 4, 4, 4], 11 / 14),  # of those proposed, 11 / 20 would be 0.55
         ([4], [4], 1.0),
         ([0], [4], 0.0),
+        ([2], [4], 2 / 3),
         ([0, 0, 0], [1, 5, 2], 0.0),
         ([0, 2], [0, 4], 2 / 3),  # an empty draft tests nothing
         ([0, 3, 0, 0], [0, 3, 0, 0], 1.0),
@@ -126,6 +128,7 @@ def test_no_other_alpha_makes_the_rounds_likelier(expect):
 def test_rounds_that_tell_nothing_are_refused(expect, accepted, proposed):
     """More accepted than proposed is a counter that includes the bonus; without a test nothing is known, and 0 or 1
     would be taken for a measurement."""
+    expect(estimate_alpha, [1], [4]).equals(0.5, **CLOSE)
     expect(estimate_alpha, accepted, proposed).raises(ValueError)
 
 
@@ -170,6 +173,7 @@ def test_a_dearer_pass(expect, gamma, draft_cost, cost):
 )
 def test_costs_below_0_are_refused(expect, bad):
     """A pass for nothing would be infinitely fast."""
+    expect(speedup, 0.5, 1, 0.0, 0.1).equals(15.0, **CLOSE)
     expect(speedup, *bad).raises(ValueError)
 
 
@@ -276,6 +280,7 @@ def test_all_lengths_are_compared(expect, draft_cost, cost):
 @pytest.mark.parametrize("bad", [(0.5, 0.1, -1), (1.5, 0.1, 4), (0.5, -0.1, 4), (0.5, 0.1, 4, lambda gamma: 0.0)])
 def test_a_draft_of_less_than_nothing_is_refused(expect, bad):
     """Nor is a search over nothing an answer."""
+    expect(best_gamma, 0.5, 0.0, 0).equals(0)
     expect(best_gamma, *bad).raises(ValueError)
 
 

@@ -61,6 +61,19 @@ ghost(
         else [next(iter(choices))]
     ),
 )
+
+
+def _matches_counted(draft, choices):
+    choices = list(choices)
+    return choices[: sum(int(d) == int(c) for d, c in zip(draft, choices)) + 1]
+
+
+ghost(
+    "level08.verify.verify_choices",
+    "matches_counted",
+    "What counts is how many match before the first that does not; yours counts all places that match.",
+    program=_matches_counted,
+)
 _choices(
     "never_stops",
     "Choices behind the first mismatch answer another text: yours returns all g + 1 of them.",
@@ -213,6 +226,12 @@ _residual(
     "(p * (1 - q / p)).nan_to_num(nan=0).clamp(min=0)",
 )
 _residual(
+    "one_minus_the_rate",
+    "1 minus the rate is what is left only if rows sum to exactly 1: divide by the sum of what is left.",
+    "total = missing.sum()",
+    "total = 1 - torch.minimum(p, q).sum()",
+)
+_residual(
     "softmax",
     "What is left is scaled to sum to 1, not passed through softmax, which gives something to each token.",
     _SCALED,
@@ -250,7 +269,7 @@ _residual(
 )
 _residual(
     "in_float64",
-    "The result has the dtype of p.",
+    "The result has the dtype of p and q: float64 rows of a whole vocabulary are twice the traffic.",
     _MISSING,
     "(p.double() - q.double()).clamp(min=0)",
 )
@@ -322,6 +341,29 @@ _sample(
     "A token drawn from p meets the draft less often than p / q: the rest is replaced, and the sums do not fit.",
     _REJECTED,
     "draw(p[i], accept_u[i]) != token",
+)
+_sample(
+    "keeps_the_targets_samples",
+    "Exact, but it wastes drafts: a sample of p meets the draft with p alone; u · q < p keeps it more often.",
+    _REJECTED,
+    "draw(p[i], accept_u[i]) != token",
+    _LAST,
+    "draw(p[i], accept_u[i])",
+)
+
+
+def _acceptances_counted(draft, q, p, accept_u, final_u):
+    from level08.verify import draw, residual
+
+    n = sum(bool(accept_u[i] * q[i, token] < p[i, token]) for i, token in enumerate(draft))
+    return [*draft[:n], draw(residual(p[n], q[n]) if n < len(draft) else p[n], final_u)]
+
+
+ghost(
+    "level08.verify.verify_sample",
+    "acceptances_counted",
+    "Accepted are those before the first rejection; yours counts those behind it, too. At once: cumprod, then sum.",
+    program=_acceptances_counted,
 )
 _sample(
     "compares_with_the_largest",
