@@ -246,6 +246,8 @@ COSTS = [linear, in_tiles_of_four, dear_to_start, steep, early]
         (1.0, 0.0, (1, 4, 4, 2), 3),  # 1, .5, .75, 2
         (1.0, 0.0, (1, 1, 4, 2, 2.5, 3), 1),  # 2, 2, .75, 2, 2, 2 with 2 first reached at 1
         (0.0, 0.0, (2, 1, 1.5), 1),
+        (0.5, 0.0, (1, 1.499999), 1),  # a little is more, too
+        (0.5, 0.0, (1, 1.500001), 0),
     ],
 )
 def test_the_pass_has_a_price_for_each_length(expect, alpha, draft_cost, costs, right):

@@ -443,6 +443,31 @@ def test_three_drafted_tokens_and_a_bonus_have_the_targets_distribution(expect):
 
 
 @pytest.mark.kata("level08.verify.verify_sample")
+@pytest.mark.parametrize("rejected", [0, 1, 7, 39, 40])
+def test_a_long_draft(expect, rejected):
+    """Copied code is accepted by the dozen. Token 1 has .25 where .5 was proposed: it stays below u = .5, and in its
+    place comes 0. 40 stands for no rejection, and .8 is then in the part of token 1."""
+    p, q = tensor(*[(0.75, 0.25)] * 41), tensor(*[(0.5, 0.5)] * 40)
+    accept_u = [0.6 if i == rejected or i % 9 == 8 and i > rejected else 0.3 for i in range(40)]
+    expect(verify_sample, [1] * 40, q, p, accept_u, 0.8).equals([1] * rejected + [int(rejected == 40)])
+
+
+@pytest.mark.kata("level08.verify.verify_sample")
+@DTYPES
+def test_a_millionth_decides(expect, dtype):
+    """Most of 128,256 tokens have less than a millionth, which is well above the rounding of float32. The borders are
+    .2 / .5, then .5 in the residual and .6 in p."""
+    p, q = tensor(P, P, dtype=dtype), tensor(Q, dtype=dtype)
+    for u, final_u, right in [
+        (0.399999, 0.599999, [0, 1]),
+        (0.399999, 0.600001, [0, 2]),
+        (0.400001, 0.499999, [1]),
+        (0.400001, 0.500001, [2]),
+    ]:
+        expect(verify_sample, [0], q, p, [u], final_u).equals(right)
+
+
+@pytest.mark.kata("level08.verify.verify_sample")
 def test_what_stands_behind_a_rejection_is_not_read(expect):
     """Those rows follow a token that is gone: other numbers there, NaN as well, change nothing."""
     for rest in ([0.25, 0.25, 0.25, 0.25], [0.0, 0.0, 0.0, 1.0], [torch.nan] * 4):
