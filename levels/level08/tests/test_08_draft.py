@@ -36,6 +36,7 @@ from level08.draft import ModelDrafter, ngram_draft
         (([1, 2, 3, 4, 9, 2, 3, 4, 8, 1, 2, 3, 4], 2, 4), [9, 2]),
         (([1, 2, 3, 4, 9, 2, 3, 4, 8, 1, 2, 3, 4, 7, 4], 2, 1), [7, 4]),
         (([1, 2, 7, 11, 2, 9, 1, 2], 2), [7, 11]),
+        (([5, 1, 261, 2, 5], 1), [1]),
         (([0, 5, 0], 2), [5, 0]),
         (([5, 0, 6, 5], 2, 9), [0, 6]),
     ],
@@ -105,9 +106,9 @@ def test_the_text_may_be_a_tuple_and_stays_as_it_is(expect):
     def twice(tokens):
         drafts = [ngram_draft(tokens, 2), ngram_draft(tokens, 2)]
         drafts[0].append(99)  # a draft is the caller's own
-        return [*drafts, ngram_draft(tokens, 2)]
+        return [*drafts, ngram_draft(tokens, 2), ngram_draft(tokens, 3)]
 
-    expect(twice, [1, 2, 3, 1]).equals([[2, 3, 99], [2, 3], [2, 3]])
+    expect(twice, [1, 2, 3, 1]).equals([[2, 3, 99], [2, 3], [2, 3], [2, 3, 1]])
 
 
 @pytest.mark.kata("level08.draft.ngram_draft")
@@ -121,7 +122,7 @@ def test_a_draft_of_nothing_is_refused(expect):
 # ---- ModelDrafter, with a stand-in for its model: 31 tokens, at most 40 of them in a row
 
 SHAPE = Config(2, 8, 2, 1, 4, 16, vocab_size=31, max_seq_len=40, tie_embeddings=False)
-WEIGHTS = {}  # not read
+WEIGHTS = random_params(SHAPE, seed=0)  # not read by the stand-in
 TEXT = [5, 9, 20]
 
 
@@ -184,7 +185,8 @@ X = (A + 1) % 31  # not what it would propose
 
 STORIES = {
     "one call": [(TEXT, 3)],
-    "a token for each": [(TEXT, 1)],
+    "one token of a draft": [(TEXT, 1)],
+    "a long draft": [(TEXT, 20), ([*TEXT, *drafted(TEXT, 15), 8], 12)],
     "all are right": [(TEXT, 4), ([*TEXT, A, B, C, D, 8], 4)],
     "two of four are right": [(TEXT, 4), ([*TEXT, A, B, X], 4)],
     "none is right": [(TEXT, 4), ([*TEXT, X], 4), ([*TEXT, X, X], 2)],

@@ -20,7 +20,7 @@ from level06.paged import PagedCache, Pool
 from level08.loop import generate, speculate
 
 SHAPE = Config(2, 8, 2, 1, 4, 16, vocab_size=31, max_seq_len=60, tie_embeddings=False)
-WEIGHTS = {}  # not read
+WEIGHTS = random_params(SHAPE, seed=0)  # not read by the stand-in
 PROMPT = [3, 1, 4, 1]
 HELD = (6, 2, 30)  # of a conversation that the cache holds already
 
@@ -161,9 +161,8 @@ class Drafter:
         self.asked.append((list(tokens), k))
         at = len(tokens) - len(self.prompt)
         draft = draft_by(self.name, self.truth, at, k) if 0 <= at < len(self.truth) else []
-        if isinstance(tokens, list):
-            tokens += [30, 30]
-            tokens[0] = 30
+        tokens += [30, 30]
+        tokens[0] = 30
         return draft
 
 
@@ -266,10 +265,10 @@ def test_a_conversation_goes_on(expect, name, gamma):
 
 
 @pytest.mark.kata("level08.loop.speculate")
-@pytest.mark.parametrize("name", ["right", "every third is wrong", "wrong", "one"])
+@pytest.mark.parametrize("name", ["right", "every third is wrong", "wrong", "nothing at times"])
 @pytest.mark.parametrize("gamma", [0, 1, 4, 50])
 def test_the_drafter_is_asked_for_what_there_is_room_for(expect, name, gamma):
-    """(tokens, k) of each call: with 7 tokens to go at most 6 are drafted, since the pass gives one of its own. It is
+    """(tokens, k) of each call: with 14 tokens to go at most 13 are drafted, since the pass gives one of its own. It is
     not asked for none: a model that drafts would run for nothing. It gets a list of its own, which it may spoil."""
 
     def asked(name, prompt, n, gamma):
@@ -277,7 +276,7 @@ def test_the_drafter_is_asked_for_what_there_is_room_for(expect, name, gamma):
         list(speculate(WEIGHTS, SHAPE, prompt, n, drafter, gamma, forward=Model()))
         return drafter.asked
 
-    for n in (1, 2, 7):
+    for n in (1, 2, 14):
         expect(asked, name, PROMPT, n, gamma).equals(expected(name, PROMPT, n, gamma)[1])
 
 
@@ -341,7 +340,7 @@ def ended(name, prompt, n, gamma, stop_ids, held=()):
 
 
 @pytest.mark.kata("level08.loop.speculate")
-@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 6])
+@pytest.mark.parametrize("at", [0, 1, 2, 4])
 @pytest.mark.parametrize("name", ["right", "every third is wrong", "wrong", "nothing"])
 def test_a_stop_token_ends_the_text_wherever_it_stands(expect, name, at):
     """Among the drafted ones, as the target's own, or first of all. It is the last token; those behind it in the same
@@ -369,7 +368,7 @@ def test_a_stop_token_that_was_only_drafted_ends_nothing(expect, gamma):
 def test_exactly_max_tokens(expect, name, n):
     """With a gamma that divides them or not, smaller or larger: never one more, and the last pass has no place to spare
     for tokens that nobody will see."""
-    for gamma in (1, 2, 4, 9):
+    for gamma in (1, 2, 9):
         expect(rounds_of, name, PROMPT, n, gamma).equals(expected(name, PROMPT, n, gamma)[0])
         expect(passes, name, PROMPT, n, gamma).equals(fed(name, PROMPT, n, gamma))
 

@@ -159,3 +159,14 @@ alternative(
         "                       mask=torch.arange(held + len(chunk)) <= where[:, None])[0, -len(draft) - 1 :]",
     ),
 )
+alternative(
+    "level08.loop.speculate",
+    "a_history_that_grows",
+    change=[
+        ("output = tokens[len(prompt) :]", "output = tokens[len(prompt) :]\n\n        def so_far():\n"
+         "            yield output\n            for token in draft:\n                output.append(token)\n"
+         "                yield output\n"),
+        ("choices = (int(choose(r[None], [list(prompt)], [output + draft[:i]])) for i, r in enumerate(rows))",
+         "choices = (int(choose(r[None], [list(prompt)], [made])) for r, made in zip(rows, so_far()))"),
+    ],
+)  # fmt: skip
