@@ -131,7 +131,7 @@ alternative("level08.verify.residual", "rate_by_surplus", program=_rate_by_surpl
 alternative("level08.verify.residual", "rate_weighted", program=_rate_weighted, part="acceptance_rate")
 alternative("level08.verify.residual", "rate_in_python", program=_rate_in_python, part="acceptance_rate")
 alternative("level08.verify.residual", "of_the_minimum", program=_residual_of_the_minimum)
-alternative("level08.verify.residual", "in_float64", program=_residual_in_float64)
+alternative("level08.verify.residual", "through_float64", program=_residual_in_float64)
 alternative("level08.verify.residual", "in_place_on_a_copy", program=_residual_in_place_on_a_copy)
 alternative("level08.verify.residual", "by_numpy", program=_residual_by_numpy)
 alternative("level08.verify.residual", "of_rows", program=_residual_of_rows)
