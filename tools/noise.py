@@ -118,6 +118,16 @@ def level07():
     return checkpoint.NEED, (timed(checkpoint, checkpoint.flash_attention), products), (slow, products)
 
 
+def level08():
+    """As level00: 12 tokens in 3 passes, and the same tokens checked one by one."""
+    from dojo.models import load
+    from tests.test_level08_controls import checkpoint_of, one_by_one, sweeps
+
+    checkpoint = checkpoint_of("level08")
+    right, reference = checkpoint.counting(load(), checkpoint.always_right()), sweeps(checkpoint)
+    return checkpoint.NEED, (right, reference), (one_by_one(checkpoint), reference)
+
+
 # ---- noise
 
 
@@ -167,7 +177,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07
+    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07, level08
     levels = {f.__name__: f for f in kinds}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
