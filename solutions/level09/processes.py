@@ -23,7 +23,7 @@ from dojo.mount import folder_of
 
 from .distributed import Launched, is_launched
 
-CHILD = "from dojo.mount import mount_from_environment as m; m(); from level09.serve import serve; serve()"
+CHILD = "from dojo.mount import mount_from_environment as m; m(); from level09.child import serve; serve()"
 START_SECONDS = 120  # importing torch, several times at once, on a busy machine
 GRACE_SECONDS = 2  # for the others to say what they saw, once one has failed; and to end by themselves
 
