@@ -118,6 +118,15 @@ def level07():
     return checkpoint.NEED, (timed(checkpoint, checkpoint.flash_attention), products), (slow, products)
 
 
+def level09():
+    """As level00: the decode step of one of three ranks, and one of the whole model."""
+    from tests.test_level09_controls import checkpoint_of, rank_alone, whole_model
+
+    checkpoint = checkpoint_of("level09")
+    step, sweep = rank_alone(checkpoint)
+    return checkpoint.NEED, (step, sweep), (whole_model(checkpoint), sweep)
+
+
 # ---- noise
 
 
@@ -167,7 +176,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07
+    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07, level09
     levels = {f.__name__: f for f in kinds}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
