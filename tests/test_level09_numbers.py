@@ -158,8 +158,8 @@ CLAIMS = [
     f"on 4 H100s {1e3 * (token(1) + HOPS):.3f} ms instead of {1e3 * token(1):.3f}",
     f"8 ranks: {DISPATCH / 1e6:.2f} MB out",
     f"Experts with 40, 20, 20 and 20 tokens have an imbalance of {40 / (100 / 4):.1f}",
-    f"{KV_STEP / 1e6:.2f} MB in each of a layer's 3 steps, {1e6 * (START + KV_STEP / NVLINK):.1f} µs over NVLink as one "
-    "message",
+    f"{KV_STEP / 1e6:.2f} MB in each of a layer's 3 steps, {1e6 * (START + KV_STEP / NVLINK):.1f} µs over NVLink as "
+    "one message",
     f"takes {1e6 * HALF_SEEN:.1f} µs of arithmetic when half of it is seen",
     f"over the network, at {1e6 * (NETWORK_START + KV_STEP / NETWORK):.0f} µs",
     f"the last rank computes {PAIRS[-1] / (sum(PAIRS) / 4):.2f} times the mean",
