@@ -15,6 +15,7 @@ from level01.simple_cache import SimpleCache
 from level02.cache import KVCache
 from level06.paged import PagedCache, Pool
 from level06.weights import any_linear
+from level09.comm import Comm
 from level09.tensor import (
     RowParallel,
     VocabParallel,
@@ -342,6 +343,33 @@ def test_two_numbers_are_sent_and_not_the_logits(expect, dtype, rows):
     for size in (4, 2, 1):
         right = [{"few bytes": True, "logits unchanged": True}] * size
         expect.story(ranks(size, live), vocab_parallel_argmax).equals(right)
+
+
+class Watched(Comm):
+    """Remembers to whom a rank sends, around its own links."""
+
+    def __init__(self, comm):
+        super().__init__(comm.rank, comm.size)
+        self.links, self.partners = comm, set()
+
+    def _exchange(self, outgoing, incoming):
+        if outgoing:
+            self.partners.add(outgoing[1])
+        return self.links._exchange(outgoing, incoming)
+
+
+@pytest.mark.kata("level09.tensor.vocab_parallel_argmax")
+@SIZES
+def test_pairs_go_to_the_right_neighbour(expect, size):
+    """As in every collective of the ring: with ranks that send across it, links between them are used twice."""
+
+    def live(comm, fn):
+        watched = Watched(comm)
+        fn(watched, drawn(3, 7, seed=comm.rank).float())
+        return sorted(watched.partners)
+
+    right = [[] if size == 1 else [(rank + 1) % size] for rank in range(size)]
+    expect.story(ranks(size, live), vocab_parallel_argmax).equals(right)
 
 
 @pytest.mark.kata("level09.tensor.vocab_parallel_argmax")

@@ -227,12 +227,12 @@ _ghost(
 )
 _ghost(
     "own_part_to_everybody",
-    "Each part goes round by the neighbours: yours is sent to the others one by one, and its positions to the right.",
+    "Parts go round from neighbour to neighbour: yours sends its own to each of the others, across the whole ring.",
     _START,
     "own, key_positions, done = (k, v, positions), positions, None",
     _PASS,
-    "k, v = (comm.sendrecv(part, (comm.rank + step) % comm.size, (comm.rank - step) % comm.size) for part in own[:2])\n"
-    "            key_positions = comm.sendrecv(key_positions, left, right)",
+    "to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size\n"
+    "            k, v, key_positions = (comm.sendrecv(part, to, source) for part in own)",
 )
 _ghost(
     "queries_travel_as_well",

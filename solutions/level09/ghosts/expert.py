@@ -98,6 +98,8 @@ _parallel(
     "On its rank expert e has the number e % len(experts), not e % size.",
     _WANTED,
     "wanted = torch.cat(all_to_all(comm, experts_of[order].split(counts))) % comm.size",
+    "done = torch.empty_like(arrived)",
+    "done = torch.zeros_like(arrived)",
 )
 _parallel(
     "global_numbers_on_the_rank",

@@ -254,7 +254,7 @@ _run(
 )
 _run(
     "round_the_ring",
-    "Nobody receives behind the last stage: it keeps its results and sends nothing.",
+    "A pipe is no ring: the last rank keeps its results and sends nothing, and rank 0 has the inputs and receives nothing.",
     _LAST,
     "comm.send(x, (comm.rank + 1) % comm.size)\n        if comm.rank == comm.size - 1:",
     _SEND,
@@ -263,10 +263,8 @@ _run(
 _run(
     "results_everywhere",
     "Only the last rank has results: what other stages make is not finished, and their list is empty.",
-    _LAST,
-    "outputs.append(x)\n        if comm.rank == comm.size - 1:",
-    _KEEP,
-    "pass",
+    f"{_LAST}\n            {_KEEP}\n        else:",
+    f"{_KEEP}\n        if comm.rank < comm.size - 1:",
 )
 _run(
     "results_back_to_rank_0",
@@ -347,27 +345,9 @@ _run(
 )
 _run(
     "from_rank_0",
-    "A stage receives from the rank before it, not from rank 0.",
+    "A stage receives from the rank before it and sends to the one behind it: yours takes another one.",
     _X,
     "x = micro_batches[index] if comm.rank == 0 else comm.recv(shape, dtype, 0)",
-)
-_run(
-    "to_the_last_rank",
-    "A stage sends to the rank behind it, not to the last one.",
-    _SEND,
-    "comm.send(x, comm.size - 1)",
-)
-_run(
-    "from_the_right",
-    "Micro-batches go from lower ranks to higher ones: the one before this one is rank - 1.",
-    _X,
-    "x = micro_batches[index] if comm.rank == 0 else comm.recv(shape, dtype, (comm.rank + 1) % comm.size)",
-)
-_run(
-    "rank_0_waits_as_well",
-    "Rank 0 has the inputs and receives nothing: it would wait for ever.",
-    _X,
-    "x = comm.recv(shape, dtype, (comm.rank - 1) % comm.size)",
 )
 _run(
     "alone_it_sends",
@@ -412,8 +392,8 @@ _run(
     "sent_in_pieces",
     "A result is one message: each further one costs a latency.",
     _X,
-    "x = micro_batches[index]\n        if comm.rank:\n"
-    "            x = torch.stack([comm.recv(shape[1:], dtype, comm.rank - 1) for _ in range(shape[0])])",
+    "pieces = [] if comm.rank == 0 else [comm.recv(shape[1:], dtype, comm.rank - 1) for _ in range(shape[0])]\n"
+    "        x = torch.stack(pieces) if pieces else micro_batches[index]",
     _SEND,
     "for row in x:\n                comm.send(row, comm.rank + 1)",
 )

@@ -367,3 +367,13 @@ _argmax(
     _PAIR,
     "pair = torch.stack([value.double().clamp(min=-1e30), best + comm.rank * logits.shape[-1]], -1)",
 )
+_argmax(
+    "pairs_to_everybody",
+    "Pairs go round from neighbour to neighbour: yours sends its own to each of the others, across the whole ring.",
+    _GATHER,
+    "pairs = [pair] * comm.size\n"
+    "    for step in range(1, comm.size):\n"
+    "        to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size\n"
+    "        pairs[source] = comm.sendrecv(pair, to, source)\n"
+    "    values, ids = torch.stack(pairs).unbind(-1)",
+)
