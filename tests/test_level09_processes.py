@@ -280,19 +280,11 @@ def test_torchrun_starts_the_same_program(world, tmp_path):
     """Every rank has the results of all, and they are those of two threads."""
     script = tmp_path / "script.py"
     script.write_text(LAUNCHED, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        str(script),
-        str(tmp_path),
-    ]
+    arguments = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script), str(tmp_path)]
     loopback = "lo0" if sys.platform == "darwin" else "lo"
     environment = {"PYTHONPATH": str(catalog.ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": loopback}
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    environment = os.environ | environment
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     right = importlib.import_module("level09.threads").run_threads(collectives, 2)
     answers = [ast.literal_eval((tmp_path / rank).read_text(encoding="utf-8")) for rank in "01"]

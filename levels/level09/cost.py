@@ -23,6 +23,7 @@ NETWORK = Link("400 Gbit/s network", 10e-6, 50e9)
 def all_reduce_seconds(num_bytes: float, size: int, link: Link) -> float:
     """Return the seconds of a ring all-reduce of num_bytes over `size` ranks: all links busy in every step.
 
+    num_bytes need not divide by size, and nothing is rounded.
     Example: 1 MB over 4 ranks, 5 us and 100 GB/s: 6 · (5 + 2.5) us = 45 us. One rank: 0.
     ValueError: size below 1.
 

@@ -26,8 +26,9 @@ FREE = Link("takes no time", 0.0, 1e30)
         (0.0, 5, Link("", 2.0, 50.0), 16.0),
         (60.0, 2, Link("", 1.0, 10.0), 8.0),
         (60.0, 6, Link("", 1.0, 10.0), 20.0),
+        (50, 4, Link("", 1.0, 10.0), 13.5),
     ],
-    ids=["docstring", "one rank", "bytes alone", "latency alone", "two ranks", "six ranks"],
+    ids=["docstring", "one rank", "bytes alone", "latency alone", "two ranks", "six ranks", "a fraction"],
 )
 def test_a_ring_takes_two_rounds_of_messages(expect, num_bytes, size, link, right):
     """By hand: 2 (size - 1) steps, in each of which all ranks send one chunk of bytes / size at once. 60 bytes at 10 a

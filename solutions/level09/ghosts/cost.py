@@ -56,6 +56,12 @@ _cost(
     "return 2 * (size - 1) * (link.latency + 8 * num_bytes / size / link.bandwidth)",
 )
 _cost(
+    "whole_bytes",
+    "num_bytes / size may be a fraction: // cuts it off.",
+    _RING,
+    "return 2 * (size - 1) * (link.latency + num_bytes // size / link.bandwidth)",
+)
+_cost(
     "latency_divided",
     "Only bytes are shared out: a small message has the whole latency.",
     _RING,
