@@ -108,8 +108,8 @@ def test_a_rank_may_have_no_tokens(expect, lengths):
 @pytest.mark.kata("level09.expert.expert_parallel")
 @pytest.mark.parametrize("favourite", [5, 0, 2])
 def test_no_token_is_dropped(expect, favourite):
-    """40 tokens that all want one expert: with a capacity the answer would depend on who else is in the batch."""
-    tokens = [(x, torch.full_like(ids, favourite), gates) for x, ids, gates in routed((20, 13, 7), 6, 1, seed=2)]
+    """300 tokens that all want one expert: with a capacity the answer would depend on who else is in the batch."""
+    tokens = [(x, torch.full_like(ids, favourite), gates) for x, ids, gates in routed((150, 83, 67), 6, 1, seed=2)]
     everywhere(expect, 3, tokens, [curve(e) for e in range(6)])
 
 

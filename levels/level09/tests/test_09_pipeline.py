@@ -212,13 +212,18 @@ def test_every_result_is_sent_once(expect, size):
 @pytest.mark.parametrize("shape", [(2, 3, 4), (5,), ()], ids=str)
 def test_shape_and_dtype_are_known_to_every_rank(expect, shape, dtype):
     """A message does not say what it is: bfloat16 read as float32 would be half as many numbers, all of them wrong."""
-    micro_batches = [(torch.arange(24)[: max(1, torch.Size(shape).numel())] + m).view(shape).to(dtype) for m in (1, 7)]
+    length = max(1, torch.Size(shape).numel())
+    micro_batches = [((torch.arange(length) + 2**53 - m) / 7).to(dtype).view(shape) for m in (1, 9)]
+
+    def stage(x):
+        assert (tuple(x.shape), x.dtype) == (shape, dtype), f"a stage is given {tuple(x.shape)} {x.dtype}"
+        return -x
 
     def live(comm, fn):
-        return fn(comm, torch.neg, inputs(comm, micro_batches), 2, shape, dtype)
+        return fn(comm, stage, inputs(comm, micro_batches), 2, shape, dtype)
 
     for size in (4, 1):
-        right = [[]] * (size - 1) + [composed(micro_batches, [torch.neg] * size)]
+        right = [[]] * (size - 1) + [composed(micro_batches, [stage] * size)]
         expect.story(ranks(size, live), pipeline_run).equals(right, **EXACT)
 
 

@@ -198,7 +198,7 @@ def test_an_embedding_is_one_all_reduce(expect, size, dtype):
     """Of the rows that were asked for: a table that is gathered for that is many thousand times as much."""
 
     def live(comm, fn):
-        token_ids, shard = torch.tensor([[1, 5, 2], [0, 5, 11]]), drawn(12 // size, 5, seed=comm.rank).to(dtype)
+        token_ids, shard = torch.tensor([[1, 5, 2], [0, 7, 11]]), drawn(12 // size, 5, seed=comm.rank).to(dtype)
         kept = token_ids.clone(), shard.clone()
         y = fn(comm, token_ids, shard)
         same = torch.equal(token_ids, kept[0]) and torch.equal(shard, kept[1])
@@ -266,11 +266,12 @@ def test_a_whole_model_on_several_ranks(expect, cache, tied, size):
 
 
 def chosen(logits, size, expect):
-    """Expect the first largest of each whole row, found in Python, on all ranks."""
-    right = torch.tensor([row.index(max(row)) for row in logits.tolist()])
+    """Expect the first largest of each whole row, found in Python, on all ranks; and the logits as they were."""
+    right = {"token ids": torch.tensor([row.index(max(row)) for row in logits.tolist()]), "logits unchanged": True}
 
     def live(comm, fn):
-        return fn(comm, logits.chunk(comm.size, 1)[comm.rank])
+        mine = part(comm, logits, 1)
+        return {"token ids": fn(comm, mine), "logits unchanged": torch.equal(mine, part(comm, logits, 1))}
 
     expect.story(ranks(size, live), vocab_parallel_argmax).equals([right] * size)
 
@@ -330,19 +331,20 @@ def test_values_and_ids_are_exact(expect, size, dtype):
 @pytest.mark.parametrize("rows", [1, 5], ids="{} rows".format)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_two_numbers_are_sent_and_not_the_logits(expect, dtype, rows):
-    """16 bytes a row and step, of a vocabulary of 400: SmolLM2's logits are 200 kB, one by one through the ring. None
-    of them is changed."""
+    """16 bytes a row and step, of a vocabulary of 400: SmolLM2's logits are 200 kB a row, on their way to every rank."""
 
     def live(comm, fn):
-        logits = drawn(rows, 400 // comm.size, seed=comm.rank).to(dtype)
-        kept = logits.clone()
-        fn(comm, logits)
-        few = comm.bytes_sent <= 16 * rows * (comm.size - 1)
-        return {"few bytes": few or comm.bytes_sent, "logits unchanged": torch.equal(logits, kept)}
+        fn(comm, drawn(rows, 400 // comm.size, seed=comm.rank).to(dtype))
+        return comm.bytes_sent
 
     for size in (4, 2, 1):
-        right = [{"few bytes": True, "logits unchanged": True}] * size
-        expect.story(ranks(size, live), vocab_parallel_argmax).equals(right)
+        most = 16 * rows * (size - 1)
+
+        def few(sent, most=most):
+            return max(sent) <= most or f"{most} bytes from each rank are enough"
+
+        story = expect.story(ranks(size, live), vocab_parallel_argmax)
+        story.holds(few, "no rank sends more than 16 bytes for each row and step")
 
 
 class Watched(Comm):

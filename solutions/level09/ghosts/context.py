@@ -41,6 +41,25 @@ _ghost(
     "positions = torch.arange(len(positions)) + comm.rank * len(positions)\n    key_positions, done = positions, None",
 )
 _ghost(
+    "zigzag_taken_for_granted",
+    "Which positions are here is given, and those of other keys travel with them: yours takes all layouts for zigzags.",
+    _SEES,
+    "key_positions = zigzag_positions(comm.size * len(positions), (comm.rank - step) % comm.size, comm.size)\n"
+    "        sees = key_positions <= positions.unsqueeze(-1)",
+)
+_ghost(
+    "narrow_log_sum_exp",
+    "Parts are weighed in float32 or better: rounded to 16 bits, a log-sum-exp of 40 is off by a tenth.",
+    _MERGE,
+    "part = part[0], part[1].to(q.dtype).to(part[1].dtype)\n            done = part if done is None else merge(*done, *part)",
+)
+_ghost(
+    "skipped_by_the_least_positions",
+    "A later query of this rank may see a part that its first one does not: any pair counts.",
+    _SKIP,
+    "if key_positions.min() <= positions.min():",
+)
+_ghost(
     "positions_stay_home",
     "Keys travel with their positions: yours are masked by those of other keys.",
     _PASS,
@@ -388,6 +407,12 @@ _ghost(
     "All queries of a rank have work, not only its last one.",
     _WORK,
     "return [int(positions.max()) + 1 for positions in positions_by_rank]",
+)
+_ghost(
+    "first_and_last",
+    "Positions need not be evenly spaced, nor in order: add up what each of them sees.",
+    _WORK,
+    "return [int(p[0] + p[-1] + 2) * len(p) // 2 for p in positions_by_rank]",
 )
 _ghost(
     "share_of_the_mean",

@@ -278,6 +278,14 @@ _argmax(
     "best = logits.shape[-1] - 1 - logits.flip(-1).argmax(-1)",
 )
 _argmax(
+    "own_part_wins_a_tie",
+    "On a tie the smallest id wins on every rank: with its own part preferred, each rank says another token.",
+    _WINNER,
+    "winner = values.argmax(0, keepdim=True)\n"
+    "    mine = values[comm.rank] == values.amax(0)\n"
+    "    winner[0, mine] = comm.rank",
+)
+_argmax(
     "largest_id_of_all",
     "The id belongs to the largest value: yours takes the largest id.",
     _WINNER,
@@ -376,4 +384,10 @@ _argmax(
     "        to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size\n"
     "        pairs[source] = comm.sendrecv(pair, to, source)\n"
     "    values, ids = torch.stack(pairs).unbind(-1)",
+)
+_argmax(
+    "masked_ones_raised",
+    "The logits are the caller's, who may want their log-probabilities as well: leave them as they are.",
+    _BEST,
+    "best = logits.clamp_(min=torch.finfo(logits.dtype).min).argmax(-1)",
 )
