@@ -331,7 +331,7 @@ def test_values_and_ids_are_exact(expect, size, dtype):
 @pytest.mark.parametrize("rows", [1, 5], ids="{} rows".format)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_two_numbers_are_sent_and_not_the_logits(expect, dtype, rows):
-    """16 bytes a row and step, of a vocabulary of 400: SmolLM2's logits are 200 kB a row, on their way to every rank."""
+    """16 bytes a row and step, of a vocabulary of 400: of SmolLM2 the logits of one token are 200 kB."""
 
     def live(comm, fn):
         fn(comm, drawn(rows, 400 // comm.size, seed=comm.rank).to(dtype))

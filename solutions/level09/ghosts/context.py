@@ -49,7 +49,7 @@ _ghost(
 )
 _ghost(
     "narrow_log_sum_exp",
-    "Parts are weighed in float32 or better: rounded to 16 bits, a log-sum-exp of 40 is off by a tenth.",
+    "Parts are weighed in float32 or better: rounded to 16 bits, a log-sum-exp of 90 is off by a quarter.",
     _MERGE,
     "part = part[0], part[1].to(q.dtype).to(part[1].dtype)\n            done = part if done is None else merge(*done, *part)",
 )
