@@ -57,7 +57,8 @@ class Finder:
     @staticmethod
     def find_spec(fullname: str, path=None, target=None) -> importlib.machinery.ModuleSpec | None:
         level, _, module = fullname.partition(".")
-        if not module or not hasattr(sys.modules.get(level), "__mounted__"):
+        # subtle: not hasattr: a package with a __getattr__ of its own would import what is just being looked for
+        if not module or "__mounted__" not in getattr(sys.modules.get(level), "__dict__", {}):
             return None
         file = folder_of(level).joinpath(*module.split(".")).with_suffix(".py")
         if not file.is_file():

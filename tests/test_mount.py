@@ -156,6 +156,18 @@ def test_a_second_copy_has_a_private_name_and_private_siblings(root):
     assert "level70.sums" in sys.modules
 
 
+def test_packages_that_make_their_names_when_asked_are_left_alone(root, tmp_path, monkeypatch):
+    """Such as pydantic: whoever asks it for a name that it does not have sends it to import, and that asks again."""
+    package = tmp_path / "lazy_one"
+    package.mkdir()
+    lazy = "def __getattr__(name):\n    import importlib\n    return importlib.import_module(f'.{name}', __name__)\n"
+    package.joinpath("__init__.py").write_text(lazy, encoding="utf-8")
+    package.joinpath("part.py").write_text("ONE = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mount.mount("level70", root / "solutions/level70")
+    assert importlib.import_module("lazy_one.part").ONE == 1
+
+
 def test_an_id_leads_to_the_object(root):
     (root / "levels/level70/sums.py").write_text("class A:\n    def f(self): ...\n", encoding="utf-8")
     mount.mount("level70", root / "levels/level70")

@@ -65,6 +65,20 @@ def test_arguments_after_the_dashes_reach_pytest(clone):
     assert code == 1 and "level00: no test was selected" in output
 
 
+def test_the_gauntlets_run_beside_the_other_tests_and_report_last(clone):
+    folder = clone / "tests"
+    folder.mkdir()
+    folder.joinpath("test_other.py").write_text("def test_fine():\n    pass\n")
+    for body, failed in (("pass", False), ("assert 0", True)):
+        folder.joinpath("test_gauntlet.py").write_text(f"def test_ghosts():\n    {body}\n")
+        code, output = nox(clone, "-s", "tests")
+        both = output.index("1 passed"), output.rindex("1 failed" if failed else "1 passed")
+        assert both[0] < both[1] and code == failed
+        assert ("tests: tests/test_gauntlet.py failed, see above" in output.splitlines()[-1]) is failed
+    folder.joinpath("test_other.py").write_text("def test_fine():\n    assert 0\n")
+    assert "tests: 1 todo, 0 wrong; tests/test_gauntlet.py failed" in nox(clone, "-s", "tests")[1]
+
+
 def test_a_run_without_a_summary_still_ends_in_a_sentence(monkeypatch):
     monkeypatch.setattr(noxfile, "run", lambda *command, **extra: 3)
     assert noxfile.judge("levels/level00") == "the run stopped early"
