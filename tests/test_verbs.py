@@ -43,7 +43,7 @@ BAD = {
     "hint short": (untouched, "hint total", "there is no kata 'total'; did you mean level00.sums.total?"),
     "no hints": (untouched, "hint level00.sums.middle", "has no hints: read its docstring, and the lesson"),
     "verb": (untouched, "mayze", "Did you mean 'maze'?"),
-    "level": (untouched, "reset level09", "there is no 'level09'; the levels are level00, level01, level02"),
+    "level": (untouched, "reset level11", "there is no 'level11'; the levels are level00, level01, level02"),
     "module": (
         untouched,
         "compare level00.summs",

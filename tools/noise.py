@@ -12,6 +12,7 @@ import collections
 import contextlib
 import multiprocessing
 import random
+import re
 import statistics
 import sys
 import time
@@ -128,6 +129,15 @@ def level08():
     return checkpoint.NEED, (right, reference), (one_by_one(checkpoint), reference)
 
 
+def level09():
+    """As level00: the decode step of one of three ranks, and one of the whole model."""
+    from tests.test_level09_controls import checkpoint_of, rank_alone, whole_model
+
+    checkpoint = checkpoint_of("level09")
+    step, sweep = rank_alone(checkpoint)
+    return checkpoint.NEED, (step, sweep), (whole_model(checkpoint), sweep)
+
+
 # ---- noise
 
 
@@ -177,8 +187,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07, level08
-    levels = {f.__name__: f for f in kinds}
+    levels = {name: thing for name, thing in globals().items() if re.fullmatch(r"level\d\d\w*", name)}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")
