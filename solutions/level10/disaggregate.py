@@ -96,6 +96,6 @@ def simulate_disaggregated(
         now += step_seconds
         for i in chosen:
             times[i].append(now)
-        left -= {i for i in chosen if len(times[i]) == requests[i][1]}
+        left -= {i for i in chosen if len(times[i]) >= requests[i][1]}
     return times
     # solution:end
