@@ -9,7 +9,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, zip_longest
 from time import process_time
@@ -49,20 +49,24 @@ class Case:
     rel: float = 1e-5
     abs: float = 1e-6
     seconds: float = 0.0  # of CPU time that it took
+    check: Callable | None = None  # of `holds`, where it did
+    lenient: bool = False  # another value for which the check holds is the same outcome
 
     def same_outcome(self) -> bool:
         """Does the program that is mounted now come to the learner's outcome?"""
         again, _ = perform(self.run, self.fn, self.args, self.kwargs)
         if again.raised or self.yours.raised:
             return again.raised == self.yours.raised
+        if self.lenient and self.check and said(self.check, again.value) is True:
+            return True
         return values.compare(again.value, self.yours.value, self.rel, self.abs) is None
 
-    def pickled(self) -> bytes | None:
+    def pickled(self, lenient: bool = False) -> bytes | None:
         """For the ghosts' process; None when it is too large, can't be pickled, or would carry the learner's code."""
         if size(self.args) + size(self.kwargs) > PICKLE_BYTES:
             return None
         try:
-            data = dumps(self)
+            data = dumps(replace(self, lenient=lenient, check=self.check if lenient else None))
         except Exception:
             return None
         return data if len(data) <= PICKLE_BYTES else None
@@ -139,6 +143,17 @@ def perform(run: Callable, fn: Callable, args: tuple, kwargs: dict) -> tuple[Out
         return Outcome(raised=type(error).__name__, text=text), error
 
 
+def said(check: Callable, value: Any) -> Any:
+    """What a check says of a value; one that raises says why it does not hold."""
+    try:
+        verdict = check(value)
+        return verdict.item() if hasattr(verdict, "item") else verdict
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 class Expectation:
     """The outcome of one call; its methods compare it. Made by the `expect` fixture."""
 
@@ -176,17 +191,9 @@ class Expectation:
         a boolean, a string or None, such as a generator, which would count as true whatever it yields.
         """
         __tracebackhide__ = True
-        verdict = False
-        if not self.yours.raised:
-            try:
-                verdict = check(self.yours.value)
-                verdict = verdict.item() if hasattr(verdict, "item") else verdict
-            except NotImplementedError:
-                raise
-            except Exception as error:
-                verdict = f"{type(error).__name__}: {error}"
+        verdict = False if self.yours.raised else said(check, self.yours.value)
         if verdict is True:
-            return self._pass()
+            return self._pass(check=check)
         if verdict is not None and not isinstance(verdict, str | bool):
             raise TypeError(f"a check returns True, False or the reason as a string, not {values.show(verdict)}")
         reason = [f"       {verdict}"] if isinstance(verdict, str) else []
@@ -199,12 +206,12 @@ class Expectation:
             self._fail([f"yours  {self.yours}", f"right  raises {kind.__name__}"])
         self._pass()
 
-    def _case(self, rel: float = 1e-5, abs: float = 1e-6) -> Case:
-        return Case(self.run, self.fn, self.args, self.kwargs, self.kept, rel, abs, self.seconds)
+    def _case(self, rel: float = 1e-5, abs: float = 1e-6, check: Callable | None = None) -> Case:
+        return Case(self.run, self.fn, self.args, self.kwargs, self.kept, rel, abs, self.seconds, check)
 
-    def _pass(self, rel: float = 1e-5, abs: float = 1e-6) -> None:
+    def _pass(self, rel: float = 1e-5, abs: float = 1e-6, check: Callable | None = None) -> None:
         """A ghost that gives another outcome here is not what the learner has written."""
-        self.seen.append(self._case(rel, abs))
+        self.seen.append(self._case(rel, abs, check))
 
     def _fail(self, lines: list[str], rel: float = 1e-5, abs: float = 1e-6) -> None:
         __tracebackhide__ = True

@@ -203,7 +203,7 @@ def _medium(channel) -> None:
 class Medium(Servant):
     """Tries ghosts on the learner's cases."""
 
-    budget = 15.0  # seconds for all ghosts of a kata: a verdict without a name is better than none
+    budget = 10.0  # seconds for all ghosts of a kata, twice at most: a verdict without a name is better than none
 
     def __init__(self):
         super().__init__(_medium, PATIENCE, 4 * PATIENCE)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -294,3 +295,17 @@ def test_a_closure_of_the_judged_level_does_not_travel(expect, sums, monkeypatch
     tests.__file__ = "/somewhere/levels/level77/tests/test_77_sums.py"
     monkeypatch.setitem(sys.modules, "test_77_sums", tests)
     assert expect.seen[0].pickled() is None
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_where_a_check_held_another_value_that_holds_may_be_the_same(expect, lenient):
+    """Two programs that count differently where both are right may have the same mistake elsewhere."""
+
+    def outcome(value, check):
+        expect(lambda: 7).holds(check, "it is odd")
+        return replace(expect.seen[-1], fn=lambda: value, lenient=lenient).same_outcome()
+
+    assert outcome(7, lambda n: n % 2 == 1)
+    assert outcome(9, lambda n: np.bool_(n % 2 == 1)) is lenient
+    assert not outcome(8, lambda n: n % 2 == 1)
+    assert not outcome("odd", lambda n: n % 2 == 1), "a check that raises does not hold"
