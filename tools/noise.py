@@ -118,6 +118,17 @@ def level07():
     return checkpoint.NEED, (timed(checkpoint, checkpoint.flash_attention), products), (slow, products)
 
 
+def level10():
+    """As level00: 8 streams over HTTP, and a server that runs one at a time; both servers stay until the end."""
+    from dojo.models import load
+    from tests.test_level10_controls import checkpoint_of
+
+    checkpoint = checkpoint_of("level10")
+    right, slow = (checkpoint.Serving(load(), max_seqs=n).__enter__() for n in (checkpoint.STREAMS, 1))
+    alone = checkpoint.alone(load())
+    return checkpoint.NEED, (checkpoint.streaming(right), alone), (checkpoint.streaming(slow), alone)
+
+
 # ---- noise
 
 
@@ -167,7 +178,7 @@ def noise(kind: str):
 
 
 def main() -> None:
-    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07
+    kinds = level00, level01, level02, level02_updates, level03, level04, level05, level06, level07, level10
     levels = {f.__name__: f for f in kinds}
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
