@@ -1,7 +1,6 @@
-"""What is timed at level 10: `nox -s bench -- level10`. What a token costs beside the model, and a report its samples."""
+"""What is timed at level 10: `nox -s bench -- level10`. What a token costs beside the model."""
 
 import asyncio
-import json
 
 import numpy as np
 import pytest
@@ -33,12 +32,12 @@ def bench_parsing(bench):
 
 @pytest.mark.kata("level10.pieces.text_pieces")
 def bench_pieces(bench):
-    """500 tokens to text, with two stop strings"""
-    words = {i: b" word%d" % i for i in range(500)}
+    """2,000 tokens to text, with two stop strings"""
+    words = {i: b" word%d" % i for i in range(2000)}
 
     class Source:
         def __init__(self):
-            self.items = iter([(i, i == 499) for i in range(500)])
+            self.items = iter([(i, i == 1999) for i in range(2000)])
 
         def __aiter__(self):
             return self
@@ -60,14 +59,17 @@ def bench_pieces(bench):
 
     def all_text_again():
         text = b""
-        for i in range(500):
+        for i in range(2000):
             text += words[i]
             text.decode().find("END"), text.decode().find("STOP")
+
+    async def only_read():
+        return [item async for item in Source()]
 
     bench(
         through,
         naive=("all text, each time", all_text_again),
-        library=("json.dumps", lambda: json.dumps(list(range(500)))),
+        library=("an empty async for", lambda: asyncio.run(only_read())),
     )
 
 
