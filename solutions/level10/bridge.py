@@ -41,12 +41,12 @@ class AsyncEngine:
 
     open(request)  takes the request and returns its Tokens at once, without waiting
     close()        (to be awaited) ends every stream with Closed, as it does open() from now on; then waits for the step
-                   that runs, so that the engine is at rest
+                   that runs, so that the engine is at rest, and has no request left
 
     While there are open streams, step() is called again and again, through `await in_thread(engine.step)`; in between
     the event loop goes on. The engine is not made for two threads: it is touched only between two steps. So a
     request is added before the next step, those that came first before the others; and one whose Tokens were closed is
-    aborted before the next step. With nothing to do, nothing is called.
+    aborted before the next step, and also if there is none to come. With nothing to do, nothing is called.
     A stream is open until its last token is in its Tokens, until these are closed, or until an error ends it; then its
     place is free. What the engine still returns for it is dropped.
     An add() that raises ValueError ends that stream alone, with Invalid and the same text. A step() that raises ends
