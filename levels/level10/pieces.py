@@ -30,7 +30,8 @@ async def text_pieces(
     stop_ids  tokens that end an answer; the engine gives them as the last one, and they are not shown
     stop      the answer ends before the first of these strings, as level 01's StopStrings says
 
-    A token that shows no text gives no piece, but counts: num_tokens includes those that are held back or not shown.
+    A token gives at most one piece. One that shows no text gives none, but counts: num_tokens includes those that are
+    held back or not shown.
     The last piece has a finish_reason, be its text "" or not, and no other piece has: "stop" after one of stop_ids or
     before a stop string (also when its last token is the last that the engine would have made), else "length". What was
     held back comes with it: text that turned out to be no stop string, an incomplete character as U+FFFD.

@@ -98,8 +98,8 @@ def parse_request(body: object, chat: bool = False) -> Call:
     NUMBERS has the numbers that SamplingParams takes, with their defaults. max_tokens is an integer of at least 1, by
     default DEFAULT_TOKENS; a chat may say max_completion_tokens, which wins over it. stop is a string or a list of at
     most 4, none of them empty, and becomes a tuple; by default there are none. `stream`, `ignore_eos` and
-    stream_options.include_usage are flags; stream_options needs stream: true. A null asks for the default. Unknown
-    fields are ignored, and so is `model`, which is not looked at here.
+    stream_options.include_usage are flags; stream_options is an object, and needs stream: true. A null asks for the
+    default. Unknown fields are ignored, and so is `model`, which is not looked at here.
     Example: {"prompt": "x", "temperature": 0, "stop": "a"} -> Call("x", SamplingParams(temperature=0.0, stop=("a",),
     max_tokens=16)), not streamed.
     Invalid (a ValueError), with a sentence that names the field, and the field as its param: whatever breaks these

@@ -25,7 +25,8 @@ class SSEParser:
     feed(chunk)  takes the next bytes, and returns the data of the events that they complete, a list of str; b"" too
 
     A line ends with a line feed, with or without a carriage return before it; an empty line ends an event. What stands
-    before a line's first colon is its field, what stands behind it the value, without one space if it starts with one.
+    before a line's first colon is its field, what stands behind it the value, without one space if it starts with one;
+    a line without a colon is a field whose value is empty.
     The values of an event's `data` fields are joined with "\\n". Every other field, and a line that begins with a colon
     (a comment, to keep the connection alive), is skipped; an event without a data field is none. Text is UTF-8. An
     event whose empty line has not come yet is kept for the next call. A stream may be fed in pieces of any size.
