@@ -112,7 +112,8 @@ def plot(summaries: Sequence[dict], path: Path) -> None:
             [line] = pane.plot([s["rate"] for s in shown], at, "o-", label=f"p{q}")
             pane.fill_between([s["rate"] for s in shown], low, high, color=line.get_color(), alpha=0.2)
         pane.set(title=f"{name.upper()}, with 95% intervals", xlabel="requests per second offered", ylabel="seconds")
-        pane.set_yscale("log")
+        if shown:
+            pane.set_yscale("log")
     rates = [s["rate"] for s in summaries]
     panes[2].plot(rates, rates, "--", color="grey", label="offered")
     panes[2].plot(rates, [s["requests_per_second"] for s in summaries], "o-", label="answered")

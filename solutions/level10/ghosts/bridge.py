@@ -37,7 +37,7 @@ _ghost(
     "                self._between_steps()\n",
     "",
     STEP,
-    "await self.in_thread(lambda: (self._between_steps(), self.engine.step())[1]) if self.streams else []",
+    "await self.in_thread(lambda: (self._between_steps(), self.engine.step() if self.streams else [])[1])",
 )
 _ghost(
     "a_worker_for_each",
