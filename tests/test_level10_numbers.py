@@ -45,7 +45,8 @@ def event(text):
 
 
 PROMPT, KV = 4000, 2 * LLAMA.n_layers * LLAMA.n_kv_heads * LLAMA.head_dim * 2
-SECONDS = 2 * matrices(LLAMA) * PROMPT / (PEAK / 2)
+SCORES = sum(4 * LLAMA.n_layers * LLAMA.n_heads * LLAMA.head_dim * seen for seen in range(1, PROMPT + 1))
+SECONDS = (2 * matrices(LLAMA) * PROMPT + SCORES) / (PEAK / 2)
 NOTED = [1] * 5000 + [50_000]  # ms
 DUE = [50_000 - t if t < 50_000 else 1 for t in range(0, 100_000, 10)]  # the stall is at the start
 
@@ -77,7 +78,7 @@ CLAIMS = [
     f"the {len('🐈'.encode())} bytes of 🐈",
     stalled("as noted", NOTED, 2),
     stalled("omitted ones put back", DUE, 0),
-    f"the mean TPOT is {(1 + 0.1) / 2:.2f} s and the mean ITL {(1 + 10 * 0.1) / 11:.3f}",
+    f"the mean TPOT is {(1 + 0.1) / 2:.2f} s, the mean ITL {(1 + 10 * 0.1) / 11:.3f}",
     f"12 of 16 in 2 s are {12 / 2:.0f}/s",
     f"That is {10 / 0.01:,.0f} for p99 and {10 / 0.001:,.0f} for p99.9",
     f"it is {DAYS.mean():.1f} ± {1.96 * DAYS.std() / 10:.2f}",
@@ -86,6 +87,13 @@ CLAIMS = [
     f"how many are there: {RATES[8]:.0f} and {RATES[9.5]:.0f}",
     f"4,000 tokens of Llama-3.1-8B take {1000 * (1e-4 + PROMPT * KV / 50e9):.1f} ms over {50 * 8} Gb/s",
     f"their prefill {1000 * SECONDS:.0f} ms at half of an H100's peak. Below {PROMPT * KV / SECONDS / 1e9:.2f} GB/s",
+    # the pitfalls
+    f"the p75 would be {np.percentile([50] * 5000 + [0] * 5000, 75):.1f} s instead of {np.percentile(DUE, 75) / 1e3:.1f}",
+    f"with one more request {100 * 2 / 5002:.2f}% would be above 1 s",
+    f"the one says {DAYS.mean() - 1.96 * DAYS.std():.1f} to {DAYS.mean() + 1.96 * DAYS.std():.1f}, the other 49.5 to",
+    f"{1 / 0.01:.0f} requests have one beyond p99",
+    f"{1000 * (1e-4 + PROMPT * KV / 50e9):.1f} ms become {1000 * (1e-4 + 8 * PROMPT * KV / 50e9):.1f} or "
+    f"{1000 * (1e-4 + PROMPT * KV / 400e9):.1f}",
 ]
 
 
@@ -191,6 +199,10 @@ def test_the_picture_of_two_devices_is_played_through():
         ("a's tokens", marks(early)),
     ]
     assert "\n".join(f"{name:<15}{row}".rstrip() for name, row in rows) in PARTS["Pellets"]
+    steps = 0.2 + 29 * 0.1 + 28 * 0.2  # a's tokens, if its cache were sent before each step
+    assert f"a would end at {early[0] / 10 + steps:.1f} s there, later than on one device, at {late[-1] / 10}" in LESSON
+    served_first = 10 + 29 + 10  # a alone to its end, then B's prompt
+    assert f"B's first token would come at {served_first / 10} s, not at {alone.rindex('B') / 10 + 0.1:.1f}" in LESSON
     gaps = [max(after - before for before, after in zip(times, times[1:])) / 10 for times in (late, early)]
     assert f"The longest gap of a is {gaps[0]} s, or {gaps[1]}" in LESSON
 
@@ -295,6 +307,8 @@ def test_the_picture_of_an_answer_is_what_the_tokenizer_gives(solved):
     assert pieces == 9 and "finds nine where ten tokens were paid for" in LESSON
     cat = [token for token in spelled if not token.isascii()]
     assert len(cat) == 3 and "are three tokens of SmolLM2" in LESSON
+    alone = "".join(token.decode("utf-8", "replace") for token in spelled[:6])
+    assert f'"A cat: 🐈" becomes "{alone}" with the one' in LESSON
 
 
 def test_the_server_sends_what_the_picture_shows(solved):
