@@ -88,7 +88,8 @@ CLAIMS = [
     f"4,000 tokens of Llama-3.1-8B take {1000 * (1e-4 + PROMPT * KV / 50e9):.1f} ms over {50 * 8} Gb/s",
     f"their prefill {1000 * SECONDS:.0f} ms at half of an H100's peak. Below {PROMPT * KV / SECONDS / 1e9:.2f} GB/s",
     # the pitfalls
-    f"the p75 would be {np.percentile([50] * 5000 + [0] * 5000, 75):.1f} s instead of {np.percentile(DUE, 75) / 1e3:.1f}",
+    f"the p75 would be {np.percentile([50] * 5000 + [0] * 5000, 75):.1f} s "
+    f"instead of {np.percentile(DUE, 75) / 1e3:.1f}",
     f"with one more request {100 * 2 / 5002:.2f}% would be above 1 s",
     f"the one says {DAYS.mean() - 1.96 * DAYS.std():.1f} to {DAYS.mean() + 1.96 * DAYS.std():.1f}, the other 49.5 to",
     f"{1 / 0.01:.0f} requests have one beyond p99",
