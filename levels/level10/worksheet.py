@@ -7,9 +7,9 @@ Qwen2.5-7B: 28 layers, 28 query heads and 4 KV heads, of head_dim 128; a cache i
 are sold in bits: 1 Gb/s is 1e9 bits per second, and a byte has 8.
 """
 
-# 1. The tokens of an answer spell "It", " is", the bytes F0 9F, the byte 98, the byte 80 (together one emoji), "OS", "S",
-#    "T" and "OP :)". The stop string is "STOP", the client asks for the usage, and it is no chat. How many chunks does
-#    stream_completion send? "[DONE]" is none. (a whole number)
+# 1. The tokens of an answer spell "It", " is", the bytes F0 9F, the byte 98, the byte 80 (together one emoji), "OS",
+#    "S", "T" and "OP :)". The stop string is "STOP", the client asks for the usage, and it is no chat. How many chunks
+#    does stream_completion send? "[DONE]" is none. (a whole number)
 num_chunks = ...
 
 # 2. A chat's chunks come at 0.15 s (the role), 0.50 (1 token), 0.90 (4 tokens) and 1.34 (3 tokens); those of another
