@@ -65,7 +65,7 @@ def completion_chunk(
 async def stream_completion(
     pieces: AsyncIterator[Piece], head: Head, prompt_tokens: int, include_usage: bool = False
 ) -> AsyncIterator[bytes]:
-    """Yield a streamed answer as server-sent events (bytes), each as soon as its piece is known.
+    """Yield a streamed answer, one server-sent event (bytes) at a time, each as soon as its piece is known.
 
     pieces         of the answer, at least one; has a method aclose(), as async generators have
     prompt_tokens  for the usage

@@ -98,7 +98,7 @@ def test_the_value_follows_the_first_colon_and_one_space(expect, line, data):
 
 
 @pytest.mark.kata("level10.sse.SSEParser")
-@pytest.mark.parametrize("line", [b"event: x", b"id: 7", b"retry: 9", b"id", b"x: data: 1", b"dat: 1"])
+@pytest.mark.parametrize("line", [b"event: x", b"id: 7", b"retry: 9", b"id", b"x: data: 1", b" "])
 def test_other_fields_are_no_data(expect, line):
     """Some servers name their events or number them; an event that has nothing but such fields is none."""
     expect(fed, b"data: 1\n" + line + b"\ndata: 2\n\n").equals([["1\n2"]])
@@ -138,6 +138,20 @@ def test_only_a_line_feed_ends_a_line(expect):
     """str.splitlines knows ten line ends; a server that leaves U+2028 or U+0085 unescaped in its JSON is right."""
     text = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
     expect(fed, f"data: {text}\n\n".encode()).equals([[text]])
+
+
+@pytest.mark.kata("level10.sse.SSEParser")
+def test_a_line_may_be_longer_than_any_read(expect):
+    """A prompt of 300 kB comes back in one event, if its client asked for it, and a read has 64 kB at most."""
+    text, size = "0123456789" * 30_000, 65_536
+    stream = f"data: {text}\n\n".encode()
+    reads = [stream[i : i + size] for i in range(0, len(stream), size)]
+    expect(longest, *reads).equals([[], [], [], [], [(300_000, text[-9:])]])
+
+
+def longest(*reads):
+    """Length and end of each event."""
+    return [[(len(text), text[-9:]) for text in events] for events in fed(*reads)]
 
 
 @pytest.mark.kata("level10.sse.SSEParser")
