@@ -307,3 +307,9 @@ _ghost(
     f"{WAIT}        for tokens in ended.values():\n"
     '            tokens.put(Closed("the server is shutting down: ask another one"))\n',
 )
+_ghost(
+    "step_with_a_time_limit",
+    "A thread can't be stopped: a step that is given up goes on, and the next one begins beside it. Wait for its end.",
+    STEP,
+    "await asyncio.wait_for(self.in_thread(self.engine.step), 10) if self.streams else []",
+)

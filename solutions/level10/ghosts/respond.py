@@ -39,6 +39,12 @@ _ghost(
     "asyncio.ALL_COMPLETED",
 )
 _ghost(
+    "time_limit",
+    "Work ends by itself or when the client goes: yours gives it up after a while, and long answers are cut.",
+    WAIT,
+    "await asyncio.wait({task, gone}, timeout=10, return_when=asyncio.FIRST_COMPLETED)",
+)
+_ghost(
     "listens_first",
     "Work and listening go on side by side; yours waits for the client to go, and then begins.",
     TASKS,
