@@ -166,10 +166,10 @@ def working(log, ends=None, raises=None, cleans=None):
     return work()
 
 
-async def watched(call, log, client):
+async def watched(unless_gone, log, client, **work):
     """A call, and what is the case when it returns."""
     try:
-        return await call
+        return await unless_gone(working(log, **work), client.receive)
     finally:
         log.append("returned" if not client.waiting else "returned, and somebody waits on receive()")
 
@@ -177,7 +177,7 @@ async def watched(call, log, client):
 async def work_and_client(unless_gone, goes=None, cancelled=None, early=0, **work):
     """Work against a client that goes, or a caller that is cancelled, after so many turns."""
     log, client = [], Client(early)
-    task = asyncio.create_task(watched(unless_gone(working(log, **work), client.receive), log, client))
+    task = asyncio.create_task(watched(unless_gone, log, client, **work))
     await turns(goes if goes is not None else cancelled or 0)
     if goes is not None:
         client.gone.set()
