@@ -216,7 +216,7 @@ def test_a_prompt_stalls_nobody_else(expect):
 
 
 @pytest.mark.kata("level10.disaggregate.simulate_disaggregated")
-@pytest.mark.parametrize("prefill, step, transfer", [(4, 1, 2), (1, 4, 2), (2, 2, 4), (1, 1, 0), (2, 3, 9), (3, 2, 1)])
+@pytest.mark.parametrize("prefill, step, transfer", [(4, 1, 2), (1, 4, 2), (2, 2, 4), (1, 1, 0), (2, 3, 9), (3, 8, 1)])
 def test_two_devices_at_every_tick(expect, prefill, step, transfer):
     """Long and short prompts, steps and transfers; ties of all kinds. Oracle: both are asked at each tick."""
     draw = random.Random(prefill * 100 + step * 10 + transfer)

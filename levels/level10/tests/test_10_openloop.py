@@ -102,11 +102,11 @@ def test_results_stand_in_the_order_of_the_arrivals(expect):
 @pytest.mark.kata("level10.openloop.run_open_loop")
 def test_a_busy_client_is_late_and_due_does_not_move(expect):
     """The first request blocks the client for 3.5 s. Those due at 2 and 3 start at 4.5, at once, and their latency
-    counts from 2 and 3: the users were there. The one at 8 is in time again."""
+    counts from 2 and 3: the users were there. The one at 8 is in time again. However late it is, nobody is left out."""
     right = [(1.0, 1.0, 5.5), (4.5, 2.0, 5.5), (4.5, 3.0, 5.5), (8.0, 8.0, 9.0)], 9.0
     expect(offered, [1.0, 2.0, 3.0, 8.0], [1.0] * 4, busy={0: 3.5}).equals(right)
-    right = [(10.0, 10.0, 12.0), (12.0, 10.0, 12.5), (12.0, 10.0, 13.0), (13.0, 13.0, 13.5)], 13.5
-    expect(offered, [0.0, 0.0, 0.0, 3.0], [0.0, 0.5, 1.0, 0.5], 10.0, busy={0: 2.0}).equals(right)
+    right = [(10.0, 10.0, 910.0), (910.0, 10.0, 910.5), (910.0, 10.0, 911.0), (910.0, 13.0, 910.5)], 911.0
+    expect(offered, [0.0, 0.0, 0.0, 3.0], [0.0, 0.5, 1.0, 0.5], 10.0, busy={0: 900.0}).equals(right)
 
 
 def too_late(num, late):
@@ -352,7 +352,7 @@ def test_whole_numbers_of_intervals_in_decimals(expect, interval):
 
 @pytest.mark.kata("level10.openloop.correct_coordinated_omission")
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6], ids=["s", "µs", "Ms"])
-@pytest.mark.parametrize("num", [2, 3, 10_000])
+@pytest.mark.parametrize("num", [2, 3, 30_000])
 def test_a_billionth_of_the_latency_is_rounding(expect, unit, num):
     """So the docstring says: `num` intervals less 0.5 billionths of them are `num`, less 2 billionths are one fewer.
     In any unit: latencies are counted in seconds here, in microseconds there."""

@@ -88,132 +88,6 @@ def test_each_chunk_has_a_time(expect):
     expect(token_times, [1.0, 2.0], [1]).raises(ValueError)
 
 
-# ---- bootstrap_interval
-
-THREE = [2.0, 1.0, 7.0]
-STATISTICS = {
-    "max": max,
-    "min": min,
-    "median": median,
-    "mean": lambda row: sum(row) / len(row),
-    "first": lambda row: row[0],
-    "last": lambda row: row[-1],
-    "length": len,
-    "different": lambda row: len(set(row)),
-    "foreign": lambda row: len(set(row) - set(THREE)),
-    "rises": lambda row: sum(a < b for a, b in zip(row, row[1:])),
-    "above first": lambda row: sum(x > row[0] for x in row),
-}
-
-
-def listed(name, level, num_resamples):
-    """Oracle: (low, high) by the statistic of all 27 resamples; None where one of them is too near to another value."""
-    found = sorted(float(STATISTICS[name](list(row))) for row in product(THREE, repeat=3))
-    ends = []
-    for share in ((1 - level) / 2, (1 + level) / 2):
-        margin = 6.5 * sqrt(share * (1 - share) / num_resamples)
-        places = [min(26, int((share + sign * margin) * 27)) for sign in (-1, 1)]
-        ends.append(found[places[0]] if found[places[0]] == found[places[1]] else None)
-    return None if None in ends else tuple(ends)
-
-
-LISTED = [(n, level) for n in STATISTICS for level in (0.3, 0.5, 0.8, 0.9) if listed(n, level, 4000)]
-
-
-def of_three(name, level):
-    return bootstrap_interval(THREE, STATISTICS[name], np.random.default_rng(11), 4000, level)
-
-
-def of_the_mean(values, num_resamples, level=0.95):
-    return bootstrap_interval(values, STATISTICS["mean"], np.random.default_rng(0), num_resamples, level)
-
-
-def near_the_normal(values, level):
-    """True, or (low, high) in whole numbers where it is more than 0.5 from the mean's by the normal approximation."""
-    low, high = of_the_mean(values, 10_000, level)
-    half = NormalDist().inv_cdf((1 + level) / 2) * np.std(values) / sqrt(len(values))
-    near = max(abs(low - np.mean(values) + half), abs(high - np.mean(values) - half)) < 0.5
-    return True if near else (round(low), round(high))
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-@pytest.mark.parametrize("level", [0.95, 0.6])
-def test_the_mean_of_a_hundred(expect, level):
-    """The docstring's example: 28.87 is the deviation of the values, 28.87 / √100 that of their mean, so (43.8, 55.2);
-    with level 0.6 (47.1, 51.9). The ends of 10,000 resamples have a deviation of 0.08 at most: 0.5 is 6 of them."""
-    expect(near_the_normal, list(range(100)), level).equals(True)
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-@pytest.mark.parametrize("name, level", LISTED)
-def test_the_resamples_of_three_values(expect, name, level):
-    """Oracle: all 27 lists of three of the values, equally likely: with replacement, as long as the values, in any
-    order, nothing but the values; and both tails cut off. The statistic may be anything, be it of the order."""
-    expect(of_three, name, level).equals(listed(name, level, 4000))
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-def test_four_times_the_requests_halve_the_interval(expect):
-    """It is as wide as 1/√n. One of a p99 that is too wide wants more requests, not more resamples."""
-
-    def width_by_width(hundred):
-        intervals = [of_the_mean(hundred * k, 2000) for k in (4, 1)]
-        four, one = (high - low for low, high in intervals)
-        return "a half" if 0.4 < four / one < 0.6 else round(four / one, 1)
-
-    expect(width_by_width, list(range(100))).equals("a half")
-
-
-def pairs(num):
-    """All intervals of the mean of 0 and 1, from two resamples each, of `num`."""
-    rng = np.random.default_rng(2)
-    return sorted({tuple(bootstrap_interval([0, 1], STATISTICS["mean"], rng, 2, 0.5)) for _ in range(num)})
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-def test_ends_are_percentiles_as_level_04_takes_them(expect):
-    """Two resamples of 0 and 1 have means a and b of 0, 0.5 or 1; the percentiles 25 and 75 lie a quarter of the way
-    from one to the other. So there are six intervals, and 500 tries find each (one is missed in 1e14)."""
-    right = [(0.0, 0.0), (0.125, 0.375), (0.25, 0.75), (0.5, 0.5), (0.625, 0.875), (1.0, 1.0)]
-    expect(pairs, 500).equals(right)
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-def test_a_percentile_of_latencies(expect):
-    """What it is for, with level 04's own. Of 200 answers 2 stalled: no resample has 40 that did, so the p80 is quick.
-    Of 200 with 30 stalls each has 3 at least: the p99 is one. Values that are all alike leave no doubt."""
-
-    def of_the_percentile(values, q):
-        found = bootstrap_interval(values, lambda row: percentile(row, q), np.random.default_rng(4), 300)
-        return tuple(float(x) for x in found)
-
-    some = [0.25, 0.25, 8.0, 0.25] * 2 + [0.25] * 192
-    expect(of_the_percentile, some, 80).equals((0.25, 0.25))
-    expect(of_the_percentile, [8.0] * 30 + [0.25] * 170, 99).equals((8.0, 8.0))
-    expect(of_the_percentile, (3.0, 3.0, 3.0), 50).equals((3.0, 3.0))
-
-
-def seeds(values):
-    """Is an interval that of another generator with the same seed, of another seed, of a second call?"""
-    rng, again, other = (np.random.default_rng(seed) for seed in (1, 1, 2))
-    first = bootstrap_interval(values, STATISTICS["mean"], rng, 50)
-    return [first == bootstrap_interval(values, STATISTICS["mean"], one, 50) for one in (again, other, rng)]
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-def test_the_generator_decides_what_is_drawn(expect):
-    """A report that can be made again, and does not disturb what else is drawn."""
-    expect(seeds, [float(x * x) for x in range(40)]).equals([True, False, False])
-
-
-@pytest.mark.kata("level10.stats.bootstrap_interval")
-def test_an_interval_of_one_value_is_refused(expect):
-    """All resamples of one value are that value: the interval would be certain."""
-    expect(of_the_mean, [5.0, 5.0], 20).equals((5.0, 5.0))
-    for values, level in (([], 0.9), ([5.0], 0.9), ([1.0, 2.0], 0), ([1.0, 2.0], 1), ([1.0, 2.0], 95)):
-        expect(of_the_mean, values, 20, level).raises(ValueError)
-
-
 # ---- steady_window, judged with bootstrap_interval
 
 REQUESTS = [
@@ -317,3 +191,129 @@ def test_the_maximum_has_no_tail(expect):
     expect(tail_samples_needed, 0).equals(10)
     for q in (100, 100.0, 101, -1, float("nan")):
         expect(tail_samples_needed, q).raises(ValueError)
+
+
+# ---- bootstrap_interval
+
+THREE = [2.0, 1.0, 7.0]
+STATISTICS = {
+    "max": max,
+    "min": min,
+    "median": median,
+    "mean": lambda row: sum(row) / len(row),
+    "first": lambda row: row[0],
+    "last": lambda row: row[-1],
+    "length": len,
+    "different": lambda row: len(set(row)),
+    "foreign": lambda row: len(set(row) - set(THREE)),
+    "rises": lambda row: sum(a < b for a, b in zip(row, row[1:])),
+    "above first": lambda row: sum(x > row[0] for x in row),
+}
+
+
+def listed(name, level, num_resamples):
+    """Oracle: (low, high) by the statistic of all 27 resamples; None where one of them is too near to another value."""
+    found = sorted(float(STATISTICS[name](list(row))) for row in product(THREE, repeat=3))
+    ends = []
+    for share in ((1 - level) / 2, (1 + level) / 2):
+        margin = 6.5 * sqrt(share * (1 - share) / num_resamples)
+        places = [min(26, int((share + sign * margin) * 27)) for sign in (-1, 1)]
+        ends.append(found[places[0]] if found[places[0]] == found[places[1]] else None)
+    return None if None in ends else tuple(ends)
+
+
+LISTED = [(n, level) for n in STATISTICS for level in (0.3, 0.5, 0.8) if listed(n, level, 4000)]
+
+
+def of_three(name, level):
+    return bootstrap_interval(THREE, STATISTICS[name], np.random.default_rng(11), 4000, level)
+
+
+def of_the_mean(values, num_resamples, level=0.95):
+    return bootstrap_interval(values, STATISTICS["mean"], np.random.default_rng(0), num_resamples, level)
+
+
+def near_the_normal(values, level):
+    """True, or (low, high) in whole numbers where it is more than 0.5 from the mean's by the normal approximation."""
+    low, high = of_the_mean(values, 10_000, level)
+    half = NormalDist().inv_cdf((1 + level) / 2) * np.std(values) / sqrt(len(values))
+    near = max(abs(low - np.mean(values) + half), abs(high - np.mean(values) - half)) < 0.5
+    return True if near else (round(low), round(high))
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+@pytest.mark.parametrize("level", [0.95, 0.6])
+def test_the_mean_of_a_hundred(expect, level):
+    """The docstring's example: 28.87 is the deviation of the values, 28.87 / √100 that of their mean, so (43.8, 55.2);
+    with level 0.6 (47.1, 51.9). The ends of 10,000 resamples have a deviation of 0.08 at most: 0.5 is 6 of them."""
+    expect(near_the_normal, list(range(100)), level).equals(True)
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+@pytest.mark.parametrize("name, level", LISTED)
+def test_the_resamples_of_three_values(expect, name, level):
+    """Oracle: all 27 lists of three of the values, equally likely: with replacement, as long as the values, in any
+    order, nothing but the values; and both tails cut off. The statistic may be anything, be it of the order."""
+    expect(of_three, name, level).equals(listed(name, level, 4000))
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+def test_four_times_the_requests_halve_the_interval(expect):
+    """It is as wide as 1/√n. One of a p99 that is too wide wants more requests, not more resamples."""
+
+    def width_by_width(hundred):
+        intervals = [of_the_mean(hundred * k, 2000) for k in (4, 1)]
+        four, one = (high - low for low, high in intervals)
+        return "a half" if 0.4 < four / one < 0.6 else round(four / one, 1)
+
+    expect(width_by_width, list(range(100))).equals("a half")
+
+
+def pairs(num):
+    """All intervals of the mean of 0 and 1, from two resamples each, of `num`."""
+    rng = np.random.default_rng(2)
+    return sorted({tuple(bootstrap_interval([0, 1], STATISTICS["mean"], rng, 2, 0.25)) for _ in range(num)})
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+def test_ends_are_percentiles_as_level_04_takes_them(expect):
+    """Two resamples of 0 and 1 have means a and b of 0, 0.5 or 1; the percentiles 37.5 and 62.5 lie 3/8 and 5/8 of the
+    way from one to the other. So there are six intervals, and 500 tries find each (one is missed in 1e14)."""
+    right = [(0.0, 0.0), (0.1875, 0.3125), (0.375, 0.625), (0.5, 0.5), (0.6875, 0.8125), (1.0, 1.0)]
+    expect(pairs, 500).equals(right)
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+def test_a_percentile_of_latencies(expect):
+    """What it is for, with level 04's own. Of 200 answers 2 stalled: no resample has 40 that did, so the p80 is quick.
+    Of 200 with 30 stalls each has 3 at least: the p99 is one. Values that are all alike leave no doubt."""
+
+    def of_the_percentile(values, q):
+        found = bootstrap_interval(values, lambda row: percentile(row, q), np.random.default_rng(4), 300)
+        return tuple(float(x) for x in found)
+
+    some = [0.25, 0.25, 8.0, 0.25] * 2 + [0.25] * 192
+    expect(of_the_percentile, some, 80).equals((0.25, 0.25))
+    expect(of_the_percentile, [8.0] * 30 + [0.25] * 170, 99).equals((8.0, 8.0))
+    expect(of_the_percentile, (3.0, 3.0, 3.0), 50).equals((3.0, 3.0))
+
+
+def seeds(values):
+    """Is an interval that of another generator with the same seed, of another seed, of a second call?"""
+    rng, again, other = (np.random.default_rng(seed) for seed in (1, 1, 2))
+    first = bootstrap_interval(values, STATISTICS["mean"], rng, 50)
+    return [first == bootstrap_interval(values, STATISTICS["mean"], one, 50) for one in (again, other, rng)]
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+def test_the_generator_decides_what_is_drawn(expect):
+    """A report that can be made again, and does not disturb what else is drawn."""
+    expect(seeds, [float(x * x) for x in range(40)]).equals([True, False, False])
+
+
+@pytest.mark.kata("level10.stats.bootstrap_interval")
+def test_an_interval_of_one_value_is_refused(expect):
+    """All resamples of one value are that value: the interval would be certain."""
+    expect(of_the_mean, [5.0, 5.0], 20).equals((5.0, 5.0))
+    for values, level in (([], 0.9), ([5.0], 0.9), ([1.0, 2.0], 0), ([1.0, 2.0], 1), ([1.0, 2.0], 95)):
+        expect(of_the_mean, values, 20, level).raises(ValueError)
