@@ -223,8 +223,8 @@ _boot(
     "return ceil(100 * beyond / (100 - q))",
 )
 _boot(
-    "half_is_enough",
-    "An excess of a thousandth of a sample is no rounding: yours rounds it away.",
+    "rounded_to_hundredths",
+    "An excess of a millionth of a sample or more is no rounding: yours rounds a hundredth away.",
     _NEEDED,
     "return ceil(round(100 * beyond / (100 - q), 2))",
 )
