@@ -75,6 +75,7 @@ def test_one_stop_string_or_a_list_of_four_at_most(expect):
         ("END", ("END",)),
         ("abcdefg", ("abcdefg",)),
         (" ", (" ",)),
+        ("\nUser: ", ("\nUser: ",)),
         ([], ()),
         (["b"], ("b",)),
         (["b", "a", "d", "c"], ("b", "a", "d", "c")),

@@ -224,6 +224,8 @@ def test_an_error_before_the_first_piece_passes_on(expect, raised, text, head, u
     [
         (Failed("boom"), error("boom")),
         (RuntimeError("boom"), error("RuntimeError: boom")),
+        (ValueError("boom"), error("ValueError: boom")),
+        (KeyError("k"), error("KeyError: 'k'")),
         (Full("no place"), error("no place", "rate_limit_error", "server_full")),
     ],
 )

@@ -66,7 +66,7 @@ def _byte_by_byte(self, chunk):
 def _by_a_pattern(self, chunk):
     """One pattern for all lines that mean something; the position of the last one says what is left."""
     stream, done, events = self.rest + chunk, 0, []
-    for line in re.finditer(rb"(?:(?P<data>data)(?:: ?(?P<value>[^\n]*?))?|[^\n]*?)\r?\n", stream):
+    for line in re.finditer(rb"(?m)^(?:(?P<data>data)(?:: ?(?P<value>[^\n]*?))?|[^\n]*?)\r?\n", stream):
         done = line.end()
         if line["data"]:
             self.data.append((line["value"] or b"").decode())

@@ -431,6 +431,12 @@ _ghost(
     '        except __import__("level10.errors").errors.ApiError as error:\n',
 )
 _ghost(
+    "late_value_error_passes_on",
+    "Late is late: also a ValueError, which a bad request would be, can't have a status of its own any more.",
+    EARLY,
+    "            if not num_tokens or isinstance(error, ValueError):\n                raise\n",
+)
+_ghost(
     "early_means_before_two_chunks",
     "Late begins with the first piece: once its chunk has been sent an error can't have a status any more.",
     EARLY,
