@@ -31,6 +31,8 @@ VERBS = {
     "gauntlet": "known-wrong programs against a level's tests: nox -s gauntlet -- level00",
     "stubs": "write the stubs from the solutions; --check only compares",
     "chat": "talk to the model, on your code where a level is cleared",
+    "serve": "the model behind an OpenAI-compatible endpoint: nox -s serve -- --port 8000",
+    "load": "open-loop load on such an endpoint, yours or another's: nox -s load -- http://127.0.0.1:8000",
     "lab": "scripts that measure and plot: nox -s lab -- level00",
     "hardware": "accelerators, their ridges, and this machine: nox -s hardware -- h100 --plot",
     "quiz": "a level's questions, one at a time: nox -s quiz -- level00",

@@ -22,14 +22,14 @@ from .progress import Progress
 HELP = "Enter sends, Ctrl-C stops an answer, /clear forgets the conversation, /quit or Ctrl-D leaves."
 
 
-def assemble(impl: str) -> tuple[ModuleType, str]:
-    """Mount all levels; return the conversation's module, and "forward: yours · cache: solution"."""
-    having = [level for level in catalog.level_names() if (catalog.ROOT / "solutions" / level / "chat.py").is_file()]
+def assemble(impl: str, name: str = "chat") -> tuple[ModuleType, str]:
+    """Mount all levels; return the last one's module of that name, and "forward: yours · cache: solution"."""
+    having = [level for level in catalog.level_names() if (catalog.ROOT / f"solutions/{level}/{name}.py").is_file()]
     if not having:
-        raise ValueError("no level has a chat.py: `git status` shows what is missing")
+        raise ValueError(f"no level has a {name}.py: `git status` shows what is missing")
     table = plan([], impl, Progress())
     mount_all(table)
-    module = importlib.import_module(f"{having[-1]}.chat")
+    module = importlib.import_module(f"{having[-1]}.{name}")
     yours = {level for level, folder in table.items() if folder.parent.name == "levels"}
     whose = [f"{part}: {'yours' if level in yours else 'solution'}" for part, level in module.PARTS.items()]
     return module, " · ".join(whose)

@@ -313,6 +313,22 @@ def chat(once: str | None, impl: str, **chosen) -> None:
         say(((line, "dim") for line in conversation.once(once, impl, chosen)), err=True)
 
 
+def program(name: str, text: str) -> None:
+    """A verb that a level's module of the same name performs, with the words behind it."""
+
+    @main.command(name, help=text, context_settings={"ignore_unknown_options": True, "help_option_names": []})
+    @click.option("--impl", type=click.Choice(["levels", "solutions"]), default="levels", help="whose code runs")
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def verb(impl: str, words: tuple[str, ...]) -> None:
+        from .chat import assemble
+
+        module, parts = assemble(impl, name)
+        module.main(list(words), parts)
+
+
+program("serve", "Put the model behind an OpenAI-compatible endpoint, on this machine only. Ctrl-C ends it.")
+program("load", "Send open-loop load to any OpenAI-compatible server, and report its latencies. --help helps.")
+
 PICTURE = "labs-out/hardware.png"
 
 

@@ -138,6 +138,17 @@ def level09():
     return checkpoint.NEED, (step, sweep), (whole_model(checkpoint), sweep)
 
 
+def level10():
+    """As level00: 8 streams over HTTP, and a server that runs one at a time; both servers stay until the end."""
+    from dojo.models import load
+    from tests.test_level10_controls import checkpoint_of
+
+    checkpoint = checkpoint_of("level10")
+    right, slow = (checkpoint.Serving(load(), max_seqs=n).__enter__() for n in (checkpoint.STREAMS, 1))
+    alone = checkpoint.alone(load())
+    return checkpoint.NEED, (checkpoint.streaming(right), alone), (checkpoint.streaming(slow), alone)
+
+
 # ---- noise
 
 
