@@ -124,7 +124,8 @@ class Ranks:
         self.close(0)
         for rank, (kind, value) in sorted(bad.items()):
             if kind != "lost":
-                raise NotImplementedError(value) if kind == "todo" else RankError(f"rank {rank} {value}")
+                error = NotImplementedError(value) if kind == "todo" else RankError(f"rank {rank} {value}")
+                raise error
         silent = [rank for rank in range(self.size) if rank not in good and rank not in bad]
         told = [f"rank {rank} gave no answer in time, and was stopped" for rank in silent]
         raise RankError(", ".join(told + [value for _, (_, value) in sorted(bad.items())]))
