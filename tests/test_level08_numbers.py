@@ -123,7 +123,7 @@ CLAIMS = [
     # the concepts
     f"it is {steps(64, 1):.3f} at batch 64, {steps(128, 1):.3f} at 128, {steps(256, 1):.3f} at 256: more than alpha",
     f"{steps(128, 1024):.3f} at batch 128 and 1,024 tokens, and 1 from {FREE:,} on",
-    f"Above that is {OVERLAP:g} instead of {AGREED:g}",
+    f"Pinky's table has {OVERLAP:g} instead of {AGREED:g}",
     f"alpha 0.7 and gamma 3 give {tokens(0.7, 3):.3f} tokens, not 1 + 3 · 0.7",
     f"With c = 0.1 and v = 1 that is {gain(0.7, 3, 0.1):.3f} times as fast",
     f"have {sum(ROUNDS)} accepted and {REJECTED} rejected: {sum(ROUNDS) / (sum(ROUNDS) + REJECTED):.3f}. Over all "
@@ -141,7 +141,7 @@ CLAIMS = [
     f"it says {5 * work(128, 1024)[0] / PEAK / (2 * read(LLAMA)[0] / BANDWIDTH):.3f} steps, and right is "
     f"{steps(128, 1024):.3f}",
     # the checkpoint
-    f"{WEIGHTS / 4e6:.0f} MB are the weights' share, where plain decoding reads {WEIGHTS / 1e6:.0f}",
+    f"{WEIGHTS / 4e6:.0f} MB, and plain decoding reads all {WEIGHTS / 1e6:.0f}",
 ]
 
 
@@ -334,7 +334,7 @@ def test_the_checkpoint_is_what_the_lesson_says(solved):
     assert sum(len(one["answer"]) for one in made.STORED.values()) == 44 and len(made.STORED["question"]["answer"]) == 8
     assert f"temperature {sampling.temperature} and top-p {sampling.top_p}" in power and sampling.seed is not None
     assert f"each of the {7 * SMOL.n_layers + 1} matrices 3 times, with {made.GAMMA + 1} rows" in power
-    assert f"at most {made.MOST_READ} times the weights over 4" in power
+    assert f"at most {made.MOST_READ} times a quarter of the weights" in power
     for asserted, said in (
         ('"gamma, total", [(0, 44), (4, 32)]', "44 without drafts, 32 with copied ones"),
         ("(right, ceil(n / 5))", "takes one for five tokens"),

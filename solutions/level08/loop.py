@@ -39,8 +39,9 @@ def speculate(
 ) -> Iterator[Round]:
     """Yield a Round for each pass of the target; the tokens of all rounds are those of level 01's `stream`.
 
-    propose   propose(tokens, k) gives up to k tokens that may follow `tokens`, prompt and output so far, in a list of
-              its own; what it gives beyond k is ignored. It is called once in a round, and not for k = 0
+    propose   propose(tokens, k) gets prompt and output so far, in a list that it may change, and gives a sequence of up
+              to k tokens that may follow; what it gives beyond k is ignored. It is called once in a round, and not for
+              k = 0
     gamma     the most tokens to draft in a round, 0 or more. A round never makes more than max_tokens allows: with n
               tokens to go, at most n - 1 are drafted
     stop_ids  the first one in the output is its last token, also when it is a drafted one

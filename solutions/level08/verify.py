@@ -59,7 +59,7 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
 
     p, q  (V,) float of one dtype, probabilities; both stay as they are. The result has that dtype
 
-    Where p has nothing beyond q, the two are equal (up to rounding), and the result is p.
+    Where p has nothing at all beyond q, the result is p: the two are equal, up to rounding. The least surplus counts.
     Example: p = .2, .4, .4 and q = .5, .25, .25: .15 and .15 are left over -> [0, .5, .5].
     ValueError: p and q of different shapes. arXiv 2211.17192, section 2.3; arXiv 2302.01318, theorem 1.
 

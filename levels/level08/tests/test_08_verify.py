@@ -84,7 +84,7 @@ def target(tokens):
 def decoded(wrong_every, gamma, length=20):
     """(tokens, passes) of rounds with a drafter that is wrong at each place that `wrong_every` divides."""
     tokens, passes = [2, 0], 0
-    while len(tokens) < length:
+    while len(tokens) < length and passes < length:  # a round that gives nothing must not go on for ever
         draft = []
         for place in range(len(tokens), len(tokens) + gamma):
             draft.append(target(tokens + draft) + (place % wrong_every == 0))
@@ -357,6 +357,17 @@ def first_token(p, q, parts, dtype):
             found[out[0]] += q[token] / parts[0] / parts[1]
             accepted += (len(out) == 2) * q[token] / parts[0] / parts[1]
     return found, accepted
+
+
+@pytest.mark.kata("level08.verify.verify_sample")
+@DTYPES
+@pytest.mark.parametrize("final_u, token", [(0.25, 0), (0.625, 1), (0.9, 2)])
+def test_a_rejection_where_nothing_is_left_over(expect, dtype, final_u, token):
+    """q is above p by a rounding or two, so the largest u rejects, and p has nothing beyond q: the residual is p. From
+    a row of zeros no token can be drawn, and the first id behind the vocabulary would come out."""
+    p = tensor((0.5, 0.25, 0.25), dtype=dtype)
+    q = p + tensor((0.0, 1.0, 2.0), dtype=dtype) * torch.finfo(dtype).eps
+    expect(verify_sample, [2], q, torch.cat([p, p]), [BELOW_ONE], final_u).equals([token])
 
 
 @pytest.mark.kata("level08.verify.verify_sample")

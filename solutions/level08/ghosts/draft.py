@@ -160,6 +160,13 @@ _model(
     (CUT, ""),
 )
 _model(
+    "all_of_the_text_behind_the_cache",
+    "The cache holds the text of the call before: yours runs all of the new one behind it, at other positions.",
+    (COMMON, "same = 0"),
+    (CUT, ""),
+    (FORGET, ""),
+)
+_model(
     "starts_afresh",
     "Right, but all of the text runs again in every round: keep what is common with the text before.",
     (COMMON, "same = 0"),
@@ -222,6 +229,11 @@ _model(
     "counts_equal_places",
     "The common beginning ends with the first token that differs; equal ones behind it followed another text.",
     (COMMON, "same = sum(x == y for x, y in zip(self.cached, tokens[:-1]))"),
+)
+_model(
+    "back_to_the_last_that_agrees",
+    "Common is what stands before the first token that differs: yours goes back to the last place that agrees.",
+    (COMMON, "same = max((i + 1 for i, (x, y) in enumerate(zip(self.cached, tokens[:-1])) if x == y), default=0)"),
 )
 _model(
     "cut_by_the_rejected",

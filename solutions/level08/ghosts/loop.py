@@ -56,6 +56,12 @@ _loop(
     (ROLL, "        cache.truncate(len(tokens) - 1)\n"),
 )
 _loop(
+    "counts_from_the_prompt_on",
+    "A cache that is given may hold tokens already: its length counts those and yours, so subtract what it began with.",
+    (CHUNK, "chunk = tokens[cache.length :] + draft"),
+    (ROLL, "        cache.truncate(len(tokens) - 1)\n"),
+)
+_loop(
     "takes_the_held_tokens_for_the_prompt_s",
     "What the cache held before is not part of the prompt: all of the prompt has to run.",
     (CHUNK, "chunk = tokens[min(cache.length, len(tokens) - 1) :] + draft"),
@@ -231,6 +237,14 @@ _loop(
     (DRAFT, DRAFT.replace("list(tokens)", "tokens")),
 )
 _loop(
+    "the_drafter_s_list_is_the_text_and_not_the_output",
+    "The drafter gets a list of its own: yours is the text itself, so what the drafter does to it, runs.",
+    (BEGIN, BEGIN + "    output: list[int] = []\n"),
+    (DRAFT, DRAFT.replace("list(tokens)", "tokens")),
+    ("        " + OUTPUT + "\n", ""),
+    (GROW, GROW + "        output += new\n"),
+)
+_loop(
     "the_draft_is_cut_in_place",
     "The list that a drafter gives may be its own: take the first k of it, and leave it as it is.",
     (DRAFT, "draft = propose(list(tokens), k) if k else []\n        if isinstance(draft, list):\n"
@@ -260,6 +274,11 @@ _loop(
     "gives_up_after_a_rejection",
     "A draft that was wrong says nothing about the next one: each round asks again.",
     (GROW, GROW + "        gamma = 0 if draft and new[0] != draft[0] else gamma\n"),
+)
+_loop(
+    "gives_up_after_an_empty_draft",
+    "Where nothing is found once, something may be found one token later: each round asks again.",
+    (GROW, GROW + "        gamma = 0 if k and not draft else gamma\n"),
 )
 _loop(
     "no_draft_no_more_text",

@@ -303,6 +303,15 @@ _cost(
     "return 1.0",
 )
 _cost(
+    "longer_context_for_the_draft",
+    "context_len is what a token attends to, in both passes: here the bytes are the plain step's, without the draft's.",
+    "decode_step_cost(config, batch, context_len, bytes_per_param, bytes_per_element)",
+    "decode_step_cost(config, batch, context_len, bytes_per_param, bytes_per_element)\n"
+    "    more = decode_step_cost(config, batch, context_len + gamma, bytes_per_param, bytes_per_element)",
+    '"bytes": step["bytes"]',
+    '"bytes": more["bytes"]',
+)
+_cost(
     "always_gamma_plus_one",
     "The weights are read once for all tokens of a pass: where memory is the limit, more tokens are free.",
     "return " + _IN_STEPS,

@@ -192,6 +192,11 @@ _walk(
     (STEP, "at, wanted = node, [*choices, root_choice][node + 1]"),
 )
 _walk(
+    "choices_by_depth",
+    "choices has one for each node, not for each level: the next one is that of the accepted node.",
+    (STEP, "at, wanted = node, choices[len(path) - 1]"),
+)
+_walk(
     "token_in_its_own_choice",
     "A node is judged by the choice after its parent, not by the one after itself.",
     (TEST, "if parent == at and tokens[node] == (wanted if at == -1 else choices[node]):"),

@@ -119,6 +119,23 @@ _choices(
     "return [*kept, next(choices)]\n",
 )
 
+
+def _zipped_the_other_way(draft, choices):
+    choices, kept = iter(choices), []
+    for choice, token in zip(choices, draft):
+        kept.append(choice)
+        if choice != token:
+            return kept
+    return [*kept, next(choices)]
+
+
+ghost(
+    "level08.verify.verify_choices",
+    "zipped_the_other_way",
+    "zip takes a choice before it sees that the draft is at its end, and the bonus is lost: draft comes first in it.",
+    program=_zipped_the_other_way,
+)
+
 # ---- acceptance_rate
 
 
@@ -220,6 +237,12 @@ _residual(
     "total > 1e-5",
 )
 _residual(
+    "nearly_equal_is_equal",
+    "The least surplus is one: ask whether anything at all is left, not whether more than some small number is.",
+    "total > 0",
+    "total > 1e-9",
+)
+_residual(
     "by_the_ratio",
     "p - q is exact where the two are near; p · (1 - q / p) rounds the ratio, and most of a small surplus is lost.",
     _MISSING,
@@ -299,6 +322,12 @@ _sample(
     "The residual is p beyond q; yours is q beyond p, which is what was proposed too often.",
     "residual(p[i], q[i])",
     "residual(q[i], p[i])",
+)
+_sample(
+    "zeros_where_nothing_is_left",
+    "p may have nothing beyond q, by rounding: `residual` gives p then, and from yours, all zeros, no token comes.",
+    "residual(p[i], q[i])",
+    "(p[i] - q[i]).clamp(min=0)",
 )
 _sample(
     "residual_of_another_row",
