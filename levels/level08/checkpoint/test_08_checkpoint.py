@@ -237,5 +237,5 @@ def test_speculation_takes_its_share_of_4_row_products(roofline, model):
         flops=3 * sweep.flops,
         bytes=3 * sweep.bytes,
         name="12 tokens in 3 passes",
-        notes=[f"4 tokens a pass: {sweep.bytes / 4e6:.0f} MB a token, not {sweep.bytes / 1e6:.0f}"],
+        notes=[f"4 tokens a pass: {sweep.bytes / 4e6:.1f} MB a token, not {sweep.bytes / 1e6:.0f}"],
     )
