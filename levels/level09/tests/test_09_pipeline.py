@@ -200,7 +200,7 @@ def test_a_micro_batch_is_passed_on_before_the_next_one_begins(expect, size, num
 @SIZES
 def test_a_micro_batch_is_passed_on_before_the_next_one_is_taken(expect, size, num_micro_batches):
     """When a rank asks for m + 1, it has sent m, or sends it in the same exchange. Whoever takes the next one first
-    holds two, and lets the rank behind wait for the one before: every micro-batch then takes two steps on each stage."""
+    holds two, and the next rank waits: each micro-batch then takes two steps on a stage."""
 
     def live(comm, fn):
         watched = Watched(comm)
