@@ -66,6 +66,15 @@ _ghost(
     "k, v = (comm.sendrecv(part, right, left) for part in (k, v))",
 )
 _ghost(
+    "positions_in_the_keys_dtype",
+    "bfloat16 has no 257: positions travel as integers, not in the dtype of keys.",
+    _START,
+    "key_positions, done = positions.to(k.dtype), None",
+    _PASS,
+    "k = comm.sendrecv(k, right, left)\n            v = comm.sendrecv(v, right, left)\n"
+    "            key_positions = comm.sendrecv(key_positions, right, left)",
+)
+_ghost(
     "positions_sent_again",
     "Positions go on with their keys: yours sends its own in every step, so that from the second on they are another's.",
     _PASS,
