@@ -50,7 +50,7 @@ def test_it_prints_and_leaves_a_picture(lab, tmp_path, capsys, monkeypatch):
     lab.main(["--ranks", "2", "--tokens", "2", "--rounds", "2", "--out", str(tmp_path / "out")])
     assert (tmp_path / "out" / "wires.png").read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out
-    assert "on three, with 244 messages for a token" in printed and printed.count("2,304") == 1
+    assert "on three, with 246 messages for a token" in printed and printed.count("2,304") == 1
     assert max(map(len, printed.splitlines()[:-1])) <= 120
 
 

@@ -65,8 +65,8 @@ def all_to_all(comm: Comm, chunks: Sequence[Tensor]) -> list[Tensor]:
     chunks  one for each rank: chunks[j], (k, ...), is for rank j; k may differ, and may be 0. All chunks of all ranks
             have the same further axes and dtype
 
-    No rank knows beforehand how much the others have for it: lengths are sent as well. Each chunk goes straight to its
-    rank, once; a rank's chunk for itself is no message.
+    No rank knows beforehand how much the others have for it: lengths are sent as well, in a tensor on `comm.device`.
+    Each chunk goes straight to its rank, once; a rank's chunk for itself is no message.
     Example: rank 0 has [1], [2, 3] and rank 1 has [], [4]: rank 0 gets [1], [] and rank 1 gets [2, 3], [4].
     ValueError: not one chunk for each rank.
 

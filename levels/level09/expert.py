@@ -39,7 +39,8 @@ def expert_parallel(
     experts     this rank's own, equally many on each: functions (m, d) -> (m, d), row by row, m may be 0
 
     A row of x travels once for each of its experts, and one row comes back; what stays on its rank does not travel. No
-    token is dropped, however full an expert is. Each expert is called once, with the tokens of all ranks.
+    token is dropped, however full an expert is. Each expert is called once, with the tokens of all ranks; one that
+    nobody wants may be left out.
     Example: 2 ranks with one expert each, x + 1 and 10x. Rank 0's x = [[3]] with experts [[0, 1]] and gates
     [[0.5, 0.1]] gives 0.5 · 4 + 0.1 · 30 = [[5]]. GShard, arXiv 2006.16668.
 

@@ -156,7 +156,7 @@ def main(argv: list[str]) -> None:
         alone = tokens_per_second(None, args.tokens)
     with Ranks(3, seconds=120) as ranks:
         together = min(ranks.run(tokens_per_second, args.tokens))
-    print(f"\nSmolLM2, tokens/s: {alone:.1f} on one process, {together:.1f} on three, with 244 messages for a token.")
+    print(f"\nSmolLM2, tokens/s: {alone:.1f} on one process, {together:.1f} on three, with 246 messages for a token.")
     print("Three ranks read a third each, at the same time, if there are three memories to read from. Here it is one.")
     paper = on_paper()
     print(f"\n{'Llama-3-8B, ms a token':<24}" + "".join(f"{size:>8}" for size in GPUS) + "   H100s, on paper")

@@ -135,6 +135,17 @@ def test_the_queries_dtype_comes_back(expect, size, dtype):
 
 
 @pytest.mark.kata("level09.context.ring_attention")
+@pytest.mark.parametrize("layout", ["striped", "shuffled"])
+def test_positions_are_exact(expect, layout):
+    """520 tokens in bfloat16, which has no 257: the score of a key is 8 times its position, so each query gets the last
+    value that it sees. With positions in the keys' dtype query 256 sees key 257 as well."""
+    p = torch.arange(520)
+    k = torch.stack([p // 16, p % 16, 0 * p, 0 * p], -1).view(1, 1, 520, 4).bfloat16()
+    q = torch.tensor([256, 16, 0, 0]).expand(1, 1, 520, 4).bfloat16()  # 16 (p - p % 16) + 16 (p % 16), over sqrt(4)
+    everywhere(expect, q, k, k, LAYOUTS[layout](520, 2), rel=1e-2, abs=0.05)
+
+
+@pytest.mark.kata("level09.context.ring_attention")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 @SIZES
 def test_what_is_sent_is_keys_values_and_positions(expect, size, dtype):

@@ -201,6 +201,17 @@ def test_rows_keep_their_dtype(expect, size, dtype):
 
 
 @pytest.mark.kata("level09.expert.expert_parallel")
+def test_numbers_of_experts_are_exact(expect):
+    """bfloat16 has no 257: with 300 experts a number that travels in a row's dtype is another expert's. Even ones keep
+    their rows, odd ones turn the sign."""
+    experts = [lambda x, sign=1 - 2 * (e % 2): x * sign for e in range(300)]
+    wanted = [[257, 299, 1], [259, 128, 256], [0, 293, 130], [298, 149, 261]]
+    x, gates = torch.tensor([[1.0, 2.0]]).bfloat16(), torch.tensor([[1.0, 2.0, 4.0]]).bfloat16()
+    tokens = [(x.repeat(len(ids), 1), torch.tensor(ids), gates.repeat(len(ids), 1)) for ids in (wanted[:3], wanted[3:])]
+    everywhere(expect, 2, tokens, experts, **EXACT)
+
+
+@pytest.mark.kata("level09.expert.expert_parallel")
 @SIZES
 def test_its_arguments_stay_as_they_are(expect, size):
     """x is added to the result, as the residual, by whoever calls this."""
@@ -235,12 +246,12 @@ def test_its_arguments_stay_as_they_are(expect, size):
 def test_the_fullest_expert_over_the_mean_of_all(expect, expert_ids, n_experts, right):
     """By hand: all wait for the fullest one. Idle experts count in the mean, those with the highest numbers as well:
     6 choices on 8 experts are 0.75 each, and expert 0 has 3."""
-    expect(load_imbalance, torch.tensor(expert_ids), n_experts).equals(right, rel=1e-12, abs=0)
+    expect(load_imbalance, torch.tensor(expert_ids), n_experts).equals(right, rel=1e-6, abs=0)  # in float32, too
 
 
 @pytest.mark.kata("level09.expert.expert_parallel")
 def test_no_tokens_have_no_balance(expect):
     """0 over 0; and an expert that does not exist is a router's mistake."""
-    expect(load_imbalance, torch.tensor([1, 0, 1]), 2).equals(4 / 3, rel=1e-12)
+    expect(load_imbalance, torch.tensor([1, 0, 1]), 2).equals(4 / 3, rel=1e-6)
     for expert_ids in ([], [0, 2], [-1, 0]):
         expect(load_imbalance, torch.tensor(expert_ids, dtype=torch.int64), 2).raises(ValueError)

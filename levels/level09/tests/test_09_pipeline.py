@@ -160,9 +160,11 @@ class Watched(Comm):
 
     def __init__(self, comm):
         super().__init__(comm.rank, comm.size)
-        self.links, self.come, self.gone = comm, 0, 0
+        self.links, self.come, self.gone, self.gone_at = comm, 0, 0, []
 
     def _exchange(self, outgoing, incoming):
+        if incoming is not None:
+            self.gone_at.append(self.gone + (outgoing is not None))
         received = self.links._exchange(outgoing, incoming)
         self.come += incoming is not None
         self.gone += outgoing is not None
@@ -190,6 +192,24 @@ def test_a_micro_batch_is_passed_on_before_the_next_one_begins(expect, size, num
         [{"received": m + 1 if r > 0 else 0, "sent": m if r < size - 1 else 0} for m in range(num_micro_batches)]
         for r in range(size)
     ]
+    expect.story(ranks(size, live), pipeline_run).equals(right)
+
+
+@pytest.mark.kata("level09.pipeline.pipeline_run")
+@pytest.mark.parametrize("num_micro_batches", [4, 1, 2])
+@SIZES
+def test_a_micro_batch_is_passed_on_before_the_next_one_is_taken(expect, size, num_micro_batches):
+    """When a rank asks for m + 1, it has sent m, or sends it in the same exchange. Whoever takes the next one first
+    holds two, and the next rank waits: each micro-batch then takes two steps on a stage."""
+
+    def live(comm, fn):
+        watched = Watched(comm)
+        batches = inputs(comm, [torch.zeros(3)] * num_micro_batches)
+        fn(watched, torch.cos, batches, num_micro_batches, (3,), torch.float32)
+        return watched.gone_at
+
+    sent = list(range(num_micro_batches))
+    right = [[] if r == 0 else sent if r < size - 1 else [0] * len(sent) for r in range(size)]
     expect.story(ranks(size, live), pipeline_run).equals(right)
 
 

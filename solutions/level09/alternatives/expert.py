@@ -146,5 +146,12 @@ def _one_hot(expert_ids, n_experts):
     return loads.max().item() * n_experts
 
 
+def _in_float32(expert_ids, n_experts):
+    _checked(expert_ids, n_experts)
+    loads = torch.bincount(expert_ids.flatten(), minlength=n_experts).float()
+    return (loads.max() / loads.mean()).item()
+
+
+alternative(_ID, "in_float32", program=_in_float32, part="load_imbalance")
 alternative(_ID, "with_a_counter", program=_with_a_counter, part="load_imbalance")
 alternative(_ID, "one_hot", program=_one_hot, part="load_imbalance")

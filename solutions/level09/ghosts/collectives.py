@@ -149,6 +149,14 @@ _scatter(
     "chunks = list(x.float().chunk(comm.size))",
 )
 _scatter(
+    "float32_on_the_way",
+    "Sums are taken in x's dtype: added in float32, bfloat16 takes twice the bytes on every link.",
+    _CHUNKS,
+    "chunks = list(x.float().chunk(comm.size))",
+    _LAST,
+    "return partial.to(x.dtype)",
+)
+_scatter(
     "wider_on_the_way",
     "Sums are taken in x's dtype: in a wider one the links carry several times the bytes, whatever the result's is.",
     _CHUNKS,

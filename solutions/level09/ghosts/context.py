@@ -66,6 +66,21 @@ _ghost(
     "k, v = (comm.sendrecv(part, right, left) for part in (k, v))",
 )
 _ghost(
+    "positions_in_the_keys_dtype",
+    "bfloat16 has no 257: positions travel as integers, not in the dtype of keys.",
+    _START,
+    "key_positions, done = positions.to(k.dtype), None",
+    _PASS,
+    "k = comm.sendrecv(k, right, left)\n            v = comm.sendrecv(v, right, left)\n"
+    "            key_positions = comm.sendrecv(key_positions, right, left)",
+)
+_ghost(
+    "positions_sent_again",
+    "Positions go on with their keys: yours sends its own in every step, so that from the second on they are another's.",
+    _PASS,
+    "k, v, key_positions = (comm.sendrecv(part, right, left) for part in (k, v, positions))",
+)
+_ghost(
     "values_stay_home",
     "Keys and values travel together: yours weighs its own values by the others' keys.",
     _PASS,
@@ -94,7 +109,8 @@ _ghost(
     "once_too_often",
     "The last part need not travel home: size - 1 times, and not size.",
     _RETURN,
-    "if comm.size > 1:\n        comm.sendrecv(k, right, left), comm.sendrecv(v, right, left)\n    return done[0].to(q.dtype)",
+    "if comm.size > 1:\n        for part in (k, v, key_positions):\n            comm.sendrecv(part, right, left)\n    "
+    + _RETURN,
 )
 _ghost(
     "own_part_twice",

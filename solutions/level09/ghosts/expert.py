@@ -60,6 +60,30 @@ _parallel(
     "return choices.view(*expert_ids.shape, x.shape[-1]).sum(1)",
 )
 _parallel(
+    "one_choice_counts",
+    "out[tokens] += rows adds one row where a token stands twice: use index_add_, or a sum over its choices.",
+    "choices = torch.empty_like(home)",
+    "choices = torch.zeros_like(x)",
+    _UNSORT,
+    "choices[order // expert_ids.shape[1]] += home * gates.flatten()[order].unsqueeze(-1)",
+    _RETURN,
+    "return choices",
+)
+_parallel(
+    "gates_by_expert",
+    "A token may have the same expert twice, each time with its own gate: one place for each expert holds one of them.",
+    _RETURN,
+    "table = gates.new_zeros(len(x), len(experts) * comm.size).scatter(1, expert_ids, gates)\n"
+    "    first = (expert_ids.unsqueeze(-1) == expert_ids.unsqueeze(1)).tril(-1).any(-1).logical_not()\n"
+    "    gates = table.gather(1, expert_ids) * first\n    " + _RETURN,
+)
+_parallel(
+    "number_in_the_rows_dtype",
+    "bfloat16 has no 257: a number of an expert travels as an integer, not in a row's dtype.",
+    _WANTED,
+    "wanted = torch.cat(all_to_all(comm, experts_of[order].to(x.dtype).split(counts))).long() % len(experts)",
+)
+_parallel(
     "gates_in_sorted_order",
     "A gate belongs to its token and choice: yours meets the rows in the order of the experts.",
     _RETURN,

@@ -243,6 +243,17 @@ _run(
     "        else:\n            x = micro_batches[index]",
 )
 _run(
+    "takes_the_next_first",
+    "A result goes on at once: yours waits for the next micro-batch before it sends, and the next rank waits with it.",
+    _LOOP,
+    "def get(index):\n        return micro_batches[index] if comm.rank == 0 else comm.recv(shape, dtype, comm.rank - 1)\n\n"
+    "    ahead = get(0)\n    " + _LOOP,
+    _X,
+    "x = ahead",
+    _STAGE,
+    "x = stage(x)\n        ahead = get(index + 1) if index + 1 < num_micro_batches else None",
+)
+_run(
     "sends_one_late",
     "A result goes on at once: yours is sent when the next one is done.",
     _LOOP,

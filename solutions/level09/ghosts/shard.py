@@ -28,8 +28,7 @@ def _params(name, sentence, *pairs, program=None, part=""):
 
 _heads(
     "kv_by_division_only",
-    "With fewer KV heads than ranks n_kv_heads // size is 0: some ranks would have none. Each has a copy of the one it "
-    "reads.",
+    "With fewer KV heads than ranks a range of n_kv_heads / size heads is empty on some: each has a copy of what it reads.",
     _KV,
     "range(rank * n_kv_heads // size, (rank + 1) * n_kv_heads // size)",
 )
