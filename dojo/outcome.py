@@ -81,11 +81,19 @@ def excerpt(printed: str, most: int = 6) -> list[str]:
 
 
 def frames(trace: TracebackType | None, folders: Iterable[Path]) -> list[str]:
-    """The last few lines of a traceback that are in the levels' own modules; a recursion's line once."""
+    """The last few lines of a traceback that are in the levels' own modules; a recursion's line once.
+
+    One of them is in a module with katas, if any is: what is given may call itself a few times behind it.
+    """
     starts = tuple(f"{folder}" for folder in folders)
     mine = [f for f in traceback.extract_tb(trace) if f.filename.startswith(starts) and "test_" not in f.filename]
-    found = dict.fromkeys(f"{relative(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in mine)
-    return list(found)[-3:]
+    found = {f"{relative(f.filename)}:{f.lineno} in {f.name}: {f.line}": Path(f.filename) for f in mine}
+    last, graded = list(found)[-3:], [line for line, path in found.items() if has_katas(path)]
+    return [graded[-1], *last[-2:]] if graded and not set(graded) & set(last) else last
+
+
+def has_katas(path: Path) -> bool:
+    return any(kata.id.split(".")[1] == path.stem for kata in catalog.katas(path.parent.name))
 
 
 def of_import(excinfo: pytest.ExceptionInfo, folders: Iterable[Path]) -> list[str]:

@@ -1,5 +1,10 @@
 """Every kind of verdict, as a learner sees it."""
 
+from types import SimpleNamespace
+
+import pytest
+
+from dojo import outcome
 from tests.miniature import changed, screen, solved, then, tidy, written
 
 LEVEL = ("pytest", "levels/level00")
@@ -357,3 +362,17 @@ def test_the_checkpoint_opens_by_record_and_locks_after_an_edit(project):
     assert locked.code == 1 and "its katas are not all cleared: run the whole level" in locked.text
     assert (project.root / "summary").read_text() == "the checkpoint is locked"
     assert "level00.checkpoint" in project.progress()  # an edit takes no points away
+
+
+def test_the_learners_line_is_among_those_shown_however_far_given_code_goes_on(monkeypatch):
+    """Messages between ranks, a server's plumbing: the error comes up three calls behind the kata."""
+    folder = outcome.catalog.ROOT / "levels" / "level00"
+    sources = {"mine": "def kata():\n    send()\n", "given": "def send(n=0):\n    send(n + 1) if n < 3 else 1 / 0\n"}
+    names = {}
+    for name, source in sources.items():
+        exec(compile(source, str(folder / f"{name}.py"), "exec"), names)
+    monkeypatch.setattr(outcome.catalog, "katas", lambda level: [SimpleNamespace(id="level00.mine.kata")])
+    with pytest.raises(ZeroDivisionError) as caught:
+        names["kata"]()
+    shown = outcome.frames(caught.tb, [folder])
+    assert shown[0].endswith("mine.py:2 in kata: ") and shown[-1].endswith("given.py:2 in send: ")

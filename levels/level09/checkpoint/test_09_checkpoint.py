@@ -31,7 +31,9 @@ from level09.threads import run_threads
 LEVELS = Path(__file__).parents[2]
 STORED = json.loads((LEVELS / "level05" / "checkpoint" / "smollm2.json").read_text(encoding="utf-8"))["requests"]
 SIZE, CONTEXT = 3, 64
-NEED = 0.41  # of reading a rank's weights: right steps reach 0.47 to 0.58, with the whole model on each rank 0.26 to 0.35
+NEED = (
+    0.41  # of reading the own weights: right steps reach 0.47 to 0.58, with the whole model on each rank 0.26 to 0.35
+)
 
 
 @pytest.fixture(scope="module")
