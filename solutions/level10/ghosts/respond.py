@@ -106,6 +106,12 @@ _ghost(
     "return True",
 )
 _ghost(
+    "asks_when_both_have_ended",
+    "Who ended first is known before you cancel: afterwards both have ended, and yours always says that the client went.",
+    RETURN,
+    "return not gone.done()",
+)
+_ghost(
     "upside_down",
     "True says that the work came to its end, False that the client went.",
     RETURN,
