@@ -120,6 +120,7 @@ def plot(summaries: Sequence[dict], path: Path) -> None:
     panes[2].plot(rates, [s["requests_per_second"] for s in summaries], "o-", label="answered")
     panes[2].plot(rates, [s["goodput"] for s in summaries], "o-", label="within both objectives")
     panes[2].set(title="goodput", xlabel="requests per second offered", ylabel="requests per second")
+    panes[2].set_ylim(0, 1.4 * max(rates))
     for pane in panes:
         pane.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
