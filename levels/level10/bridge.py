@@ -40,8 +40,8 @@ class AsyncEngine:
     """Lets many coroutines of one event loop share an engine: add(request), step(), abort(request_id).
 
     open(request)  takes the request and returns its Tokens at once, without waiting
-    close()        (to be awaited) ends every stream with Closed, as it does open() from now on; then waits for the step
-                   that runs, so that the engine is at rest, and has no request left
+    close()        (to be awaited) ends every stream with the Closed that open() raises from now on, in the same words;
+                   then waits for the step that runs, so that the engine is at rest, and has no request left
 
     While there are open streams, step() is called again and again, through `await in_thread(engine.step)`; in between
     the event loop goes on. The engine is not made for two threads: it is touched only between two steps. So a

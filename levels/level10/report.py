@@ -98,7 +98,7 @@ def table(summaries: Sequence[dict]) -> str:
 
 
 def plot(summaries: Sequence[dict], path: Path) -> None:
-    """Latencies over the rate, and tokens per second beside goodput."""
+    """Latencies over the rate, and the requests that were offered, answered, and good."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -111,14 +111,16 @@ def plot(summaries: Sequence[dict], path: Path) -> None:
             at, low, high = zip(*(s[name][f"p{q}"] for s in shown)) if shown else ((), (), ())
             [line] = pane.plot([s["rate"] for s in shown], at, "o-", label=f"p{q}")
             pane.fill_between([s["rate"] for s in shown], low, high, color=line.get_color(), alpha=0.2)
+            pane.vlines([s["rate"] for s in shown], low, high, color=line.get_color(), alpha=0.5, linewidth=3)
         pane.set(title=f"{name.upper()}, with 95% intervals", xlabel="requests per second offered", ylabel="seconds")
         if shown:
             pane.set_yscale("log")
     rates = [s["rate"] for s in summaries]
-    panes[2].plot(rates, rates, "--", color="grey", label="offered")
+    panes[2].plot(rates, rates, "x--", color="grey", label="offered")
     panes[2].plot(rates, [s["requests_per_second"] for s in summaries], "o-", label="answered")
     panes[2].plot(rates, [s["goodput"] for s in summaries], "o-", label="within both objectives")
     panes[2].set(title="goodput", xlabel="requests per second offered", ylabel="requests per second")
+    panes[2].set_ylim(0, 1.4 * max(rates))
     for pane in panes:
         pane.legend()
     path.parent.mkdir(parents=True, exist_ok=True)

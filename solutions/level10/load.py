@@ -55,8 +55,11 @@ async def measure(base: str, chosen: argparse.Namespace) -> list[dict]:
     for rate in sorted(chosen.rate or [1.0]):
         records = await offer(base, chosen, model, rate)
         slos = chosen.ttft_slo, chosen.tpot_slo
-        found.append(summary(records, rate, chosen.warm_up * chosen.num_requests / rate, slos, chosen.seed))
-        print(f"  {rate:g} requests/s: {found[-1]['done']} done, {found[-1]['failed']} failed", flush=True)
+        warm_up = chosen.warm_up * chosen.num_requests / rate
+        found.append(summary(records, rate, warm_up, slos, chosen.seed))
+        done, failed = found[-1]["done"], found[-1]["failed"]
+        ends = f"the first and the last {warm_up:.1f} s do not count"
+        print(f"  {rate:g} requests/s: {done} done, {failed} failed, of {len(records)} sent: {ends}", flush=True)
     return found
 
 

@@ -73,6 +73,10 @@ def tails(rate: float, rng) -> list[tuple[int, float, float, float]]:
     return rows
 
 
+def p99_formula(rate: float) -> float:
+    return float(np.log(100)) / (SERVED - rate)
+
+
 def chosen_wrongly(rate: float, rng) -> tuple[float, float]:
     """Mean latency of those who were due in a window, and of those who were answered in it: while a queue builds up."""
     arrivals = poisson_arrivals(1.3 * SERVED, 1000, rng)  # more than can be served
@@ -93,7 +97,7 @@ def near_saturation(rng, num: int = 40_000) -> list[tuple[float, float, float]]:
     return rows
 
 
-def draw(path: Path, views, tail, saturation) -> None:
+def draw(path: Path, views, tail, right_p99, saturation) -> None:
     from matplotlib.figure import Figure  # without pyplot: no window, no display needed
 
     left, middle, right = (figure := Figure(figsize=(14, 4.2), layout="constrained")).subplots(1, 3)
@@ -107,6 +111,7 @@ def draw(path: Path, views, tail, saturation) -> None:
     for n, value, low, high in tail:
         middle.plot([n, n], [low, high], "k-", lw=3, alpha=0.4)
         middle.plot(n, value, "o", color="tab:blue")
+    middle.axhline(right_p99, color="k", linestyle="--", label="ln 100 / (served - rate)")
     middle.axvline(tail_samples_needed(99), color="0.6", linestyle="--", label="10 samples beyond it")
     middle.set(xscale="log", xlabel="requests", ylabel="p99, seconds", ylim=(0, None), title="A p99 and its interval")
     rates = np.linspace(0.5, 9.6, 100)
@@ -148,6 +153,8 @@ def main(argv: list[str]) -> None:
     print(f"\n{'p99 of so many requests':<26}{'seconds':>10}   95% interval")
     for n, value, low, high in tail:
         print(f"{n:<26,}{value:>10.2f}   {low:.2f} to {high:.2f}")
+    print(f"{'ln 100 / (10 - rate)':<26}{p99_formula(args.rate):>10.2f}   neighbours in a queue wait together, and an")
+    print(f"{'':<39}interval takes them for strangers: it is too narrow")
     due, answered = chosen_wrongly(args.rate, rng)
     print(f"\nserver overloaded, requests due in a window: {due:.1f} s on average; answered in it: {answered:.1f} s")
     saturation = near_saturation(rng)
@@ -155,5 +162,5 @@ def main(argv: list[str]) -> None:
     print(f"{'mean latency, s':<26}" + "".join(f"{mean:>8.2f}" for _, mean, _ in saturation))
     print(f"{'1 / (10 - rate)':<26}" + "".join(f"{formula:>8.2f}" for _, _, formula in saturation))
     print("\nPutting back what was omitted repairs the tail of one client. It does not make a queue of many.")
-    draw(args.out / "honest.png", views, tail, saturation)
+    draw(args.out / "honest.png", views, tail, p99_formula(args.rate), saturation)
     print(f"\nwrote {args.out / 'honest.png'}")

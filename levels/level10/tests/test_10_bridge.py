@@ -260,9 +260,11 @@ def test_the_event_loop_goes_on_during_a_step(expect):
                 return [("a", 7, True)] if threading.get_ident() != home else [("a", 0, True)]
 
         tokens = cls(Engine()).open(SimpleNamespace(id="a"))
-        first = asyncio.create_task(anext(tokens))
-        await asyncio.sleep(0)
-        said.set()
+        try:
+            first = asyncio.create_task(anext(tokens))
+            await asyncio.sleep(0)
+        finally:  # asyncio.run waits for the thread
+            said.set()
         async with asyncio.timeout(20):
             return await first, asked[0]
 
@@ -586,6 +588,26 @@ def test_close_ends_the_streams_and_waits_for_the_step(expect):
     heard = {"a": [(1, False), gone], "b": [gone], "c": [gone]}
     right = [(False, (heard, ["a", "b"], [], True)), (True, (heard, [], [], False))]
     expect.story(told(shut_down), AsyncEngine).equals((right, "Closed", "Closed", 2, []))
+
+
+@pytest.mark.kata("level10.bridge.AsyncEngine")
+def test_close_after_one_left(expect):
+    """Who left during the step that runs is not open any more, but the engine has not heard of it: nothing is left."""
+
+    async def one_left(cls):
+        desk = Desk()
+        clients = Clients(cls, desk)
+        await clients.come({"a": 5, "b": 5})
+        await desk.let()
+        await clients.leave("a")
+        closing = clients.close()
+        await turns()
+        seen = closing.done()
+        await desk.let()
+        return seen, closing.done(), clients.seen(desk.busy, desk.steps)
+
+    heard = {"a": part(1), "b": ["Closed: the server is shutting down: ask another one"]}
+    expect.story(told(one_left), AsyncEngine).equals((False, True, (heard, [], [], False, 2)))
 
 
 @pytest.mark.kata("level10.bridge.AsyncEngine")

@@ -44,10 +44,13 @@ async def outcome(task, n=100):
 def told(scene, *settings):
     """A story: a scene in an event loop of its own, whose clock runs fast: whoever sets a time limit meets it."""
 
+    kept = []  # a task that nobody holds is thrown away in mid-wait, and Python prints that its work goes on waiting
+
     async def quiet(thing):
         loop, clock = asyncio.get_running_loop(), count()
         loop.time = lambda: float(next(clock))
         loop.set_exception_handler(lambda *_: None)
+        loop.set_task_factory(lambda loop, coro, **named: kept.append(asyncio.Task(coro, loop=loop, **named)) or kept[-1])
         return await scene(thing, *settings)
 
     def story(thing):
@@ -57,6 +60,7 @@ def told(scene, *settings):
             return asyncio.run(quiet(thing))
         finally:
             logging.disable(before)
+            kept.clear()
 
     story.__name__ = scene.__name__
     return story
@@ -168,8 +172,12 @@ def working(log, ends=None, raises=None, cleans=None):
 
 async def watched(unless_gone, log, client, **work):
     """A call, and what is the case when it returns."""
+    to_do = working(log, **work)
     try:
-        return await unless_gone(working(log, **work), client.receive)
+        return await unless_gone(to_do, client.receive)
+    except NotImplementedError:
+        to_do.close()  # else Python prints that it was never awaited
+        raise
     finally:
         log.append("returned" if not client.waiting else "returned, and somebody waits on receive()")
 

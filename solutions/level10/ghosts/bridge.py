@@ -264,6 +264,12 @@ _ghost(
 # ---- close
 
 _ghost(
+    "close_forgets_who_left",
+    "Who left during the last step is still in the engine: close() must not throw away the notes on them.",
+    "        self.closed = True\n",
+    "        self.closed, self.left = True, []\n",
+)
+_ghost(
     "close_does_not_wait",
     "close() returns when the engine is at rest; yours leaves a thread behind that still computes.",
     WAIT,

@@ -333,6 +333,12 @@ _two(
     "chosen = [i for i in left if ready[i] < now + step_seconds or ready[i] <= now]",
 )
 _two(
+    "chosen_at_the_end_of_a_step",
+    "A step takes those who were there when it began: yours looks at its end, and finds others that came meanwhile.",
+    _CHOSEN,
+    "chosen = [i for i in left if ready[i] <= now + step_seconds]",
+)
+_two(
     "just_there_waits",
     "A cache that is there at the very moment when a step begins is part of it.",
     _CHOSEN,

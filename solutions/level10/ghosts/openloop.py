@@ -371,6 +371,28 @@ _omit(
     "corrected += [latency * (num_omitted + 1 - k) / (num_omitted + 1) for k in range(num_omitted + 1)]",
 )
 _omit(
+    "short_answers_lost",
+    "An answer that hid no request stays as it is: yours leaves out those that are shorter than the interval.",
+    _PUT,
+    "corrected += [latency - k * interval for k in range(num_omitted + 1) if latency >= interval]",
+)
+_omit(
+    "step_by_step",
+    "Each interval taken from the last result adds its rounding: take k · interval from x, and forgive a billionth of x.",
+    _PUT,
+    "corrected.append(latency)\n"
+    "        while (latency := latency - interval) >= interval:\n"
+    "            corrected.append(latency)",
+)
+_omit(
+    "step_by_step_forgiving_little",
+    "A billionth of x counts as rounding: yours forgives a billionth of a second, be x of microseconds or hours.",
+    _PUT,
+    "corrected.append(latency)\n"
+    "        while (latency := latency - interval) >= interval - 1e-9:\n"
+    "            corrected.append(latency)",
+)
+_omit(
     "only_the_longest",
     "Every answer longer than two intervals hid requests, not only the longest one.",
     _NUM,

@@ -134,6 +134,15 @@ _ghost(
     '            if last:\n                text += decoder.decode(b"", final=True) + stops.flush()\n',
 )
 _ghost(
+    "rest_of_the_decoder_in_front_unless_stopped",
+    "What the decoder still holds came last: it stands behind the text that was held back, as one U+FFFD.",
+    DECODE,
+    'decoder.decode(b"" if ended else spell(token))',
+    FLUSH,
+    "            if last and not stops.stopped:\n"
+    '                text += decoder.decode(b"", final=True) + stops.flush()\n',
+)
+_ghost(
     "no_stop_strings_at_all",
     "The answer ends before the first of the stop strings: yours does not look for them.",
     FEED,

@@ -86,6 +86,14 @@ _ghost(
     "",
 )
 _ghost(
+    "error_of_cleaning_up_lost",
+    "What work raises passes on, also while it cleans up because the client has gone: yours loses that.",
+    WAIT,
+    "done, _ = " + WAIT,
+    RAISE + "    " + RETURN,
+    "    if task in done:\n        task.result()\n    return task in done",
+)
+_ghost(
     "error_is_a_client_that_left",
     "What work raises passes on; yours returns False, as if the client had gone.",
     RAISE + "    " + RETURN,
@@ -96,6 +104,12 @@ _ghost(
     "False when the client has gone: the caller can't tell otherwise.",
     RETURN,
     "return True",
+)
+_ghost(
+    "asks_when_both_have_ended",
+    "Who ended first is known before you cancel: afterwards both have ended, and yours always says that the client went.",
+    RETURN,
+    "return not gone.done()",
 )
 _ghost(
     "upside_down",

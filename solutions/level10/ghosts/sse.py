@@ -268,6 +268,14 @@ _ghost(
     'if field == b"data" and value.strip():',
 )
 _ghost(
+    "empty_text_is_no_event",
+    'An event whose only data field is empty is an event, with the data "": yours takes it for none.',
+    IS_END,
+    'elif line in (b"", b"\\r") and not any(self.data):\n'
+    "                self.data = []\n"
+    '            elif line in (b"", b"\\r"):',
+)
+_ghost(
     "keeps_the_old_data",
     "An event begins anew after its empty line: yours hands out the data of the one before again.",
     FORGET,
