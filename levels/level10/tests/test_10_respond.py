@@ -46,11 +46,15 @@ def told(scene, *settings):
 
     kept = []  # a task that nobody holds is thrown away in mid-wait, and Python prints that its work goes on waiting
 
+    def keeping(loop, coro, **named):
+        kept.append(asyncio.Task(coro, loop=loop, **named))
+        return kept[-1]
+
     async def quiet(thing):
         loop, clock = asyncio.get_running_loop(), count()
         loop.time = lambda: float(next(clock))
         loop.set_exception_handler(lambda *_: None)
-        loop.set_task_factory(lambda loop, coro, **named: kept.append(asyncio.Task(coro, loop=loop, **named)) or kept[-1])
+        loop.set_task_factory(keeping)
         return await scene(thing, *settings)
 
     def story(thing):
