@@ -2,19 +2,21 @@
 
 import contextlib
 import importlib.util
+import os
 
 from dojo import catalog
-from dojo.mount import mount, unmount
+from dojo.mount import VARIABLE, mount_all, unmount
 
 
 @contextlib.contextmanager
 def solutions_of(*levels):
-    """The levels' solutions under their names, for the length of the block."""
-    for level in levels:
-        mount(level, catalog.ROOT / "solutions" / level)
+    """The levels' solutions under their names, here and in child processes, for the length of the block."""
+    before = os.environ.get(VARIABLE)
+    mount_all({level: catalog.ROOT / "solutions" / level for level in levels})
     yield
     for level in levels:
         unmount(level)
+    os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
 
 
 def module_at(path):

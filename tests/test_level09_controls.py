@@ -1,14 +1,10 @@
 """The negative controls of level 09's checkpoint: what it refuses, and the right programs that it accepts."""
 
-import json
-
 import pytest
 import torch
 
-from dojo import catalog
 from dojo.expect import Expect, Mismatch
 from dojo.models import load
-from dojo.mount import VARIABLE
 from dojo.roofline import judge
 from tests.controls import checkpoint_of, solutions_of
 
@@ -66,9 +62,7 @@ def test_neighbouring_positions_are_unequal_work(checkpoint, monkeypatch):
         checkpoint.test_keys_that_go_round_are_seen_by_position(Expect(), load())
 
 
-def test_no_process_is_left_behind(checkpoint, monkeypatch):
-    folders = {level: str(catalog.ROOT / "solutions" / level) for level in LEVELS}
-    monkeypatch.setenv(VARIABLE, json.dumps(folders))
+def test_no_process_is_left_behind(checkpoint):
     with checkpoint.Ranks(2) as ranks:
         assert ranks.run("level09.collectives.ring_all_gather", torch.ones(1))[1].tolist() == [1, 1]
         running = list(ranks.processes)

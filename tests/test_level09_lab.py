@@ -1,11 +1,8 @@
 """The wires lab of level 09 with a tiny model and few bytes: what it predicts, prints and draws; no seconds."""
 
-import json
-
 import pytest
 
 from dojo import catalog
-from dojo.mount import VARIABLE
 from tests.controls import module_at, solutions_of
 
 LEVELS = [f"level{n:02}" for n in range(10)]
@@ -44,8 +41,6 @@ def test_on_paper_more_gpus_are_slower_from_some_number_on(lab):
 @pytest.mark.timeout(180)
 def test_it_prints_and_leaves_a_picture(lab, tmp_path, capsys, monkeypatch):
     """Real processes, two of them, and three for the model's tokens."""
-    folders = {level: str(catalog.ROOT / "solutions" / level) for level in LEVELS}
-    monkeypatch.setenv(VARIABLE, json.dumps(folders))
     monkeypatch.setattr(lab, "SIZES", (8, 2304))
     lab.main(["--ranks", "2", "--tokens", "2", "--rounds", "2", "--out", str(tmp_path / "out")])
     assert (tmp_path / "out" / "wires.png").read_bytes().startswith(b"\x89PNG")

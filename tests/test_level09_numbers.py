@@ -6,7 +6,6 @@ The formulas here are this file's own; the solutions' are compared with them onc
 import contextlib
 import importlib
 import io
-import json
 import re
 import sys
 from math import floor, log10, prod
@@ -18,7 +17,6 @@ import torch
 
 from dojo import catalog, ghosts, hardware, models, report
 from dojo.models import Config
-from dojo.mount import VARIABLE
 from tests.controls import solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -310,13 +308,11 @@ def test_the_katas_agree_with_the_formulas_of_this_file(solved):
 
 
 @torch.no_grad()
-def test_the_lessons_programs_run(solved, monkeypatch):
+def test_the_lessons_programs_run(solved):
     """They are shown to learners, so they have to work as they stand, and their output is beside them."""
     from level00.tokenizer import SmolTokenizer
     from level01.simple_cache import SimpleCache
 
-    folders = {level: str(ROOT / "solutions" / level) for level in LEVELS}
-    monkeypatch.setenv(VARIABLE, json.dumps(folders))  # for the processes
     worlds, model = re.findall(r"```python\n(.*?)```", PARTS["Clyde"], re.S)
     names = {"__name__": "__main__", "torch": torch, "models": models, "DeadlockError": solved.comm.DeadlockError}
     names |= {"run_threads": solved.threads.run_threads, "Ranks": solved.processes.Ranks}
