@@ -49,6 +49,7 @@ class Bench:
         forward(self.params, self.config, torch.tensor([ids[:-1]]), self.cache)
         self.answer = generate(self.params, self.config, ids, tokens)
         self.plain = self.timed(lambda tokens, k: [], 0)[0]
+        self.plain_step = self.plain / tokens
 
     def timed(self, propose, gamma: int) -> tuple[float, float, int]:
         """(CPU seconds of the answer, acceptance rate, passes); the drafter sees the whole text."""
@@ -117,8 +118,6 @@ def measure(model, tokens: int, gamma: int, rounds: int):
     new = benches["new"]
     costs = {n: new.pass_seconds(n) for n in sorted({*TOKENS, gamma + 1})}
     v = costs[gamma + 1] / costs[1]
-    for bench in benches.values():
-        bench.plain_step = bench.plain / tokens
     draw, dial, real = torch.Generator().manual_seed(0), [], []
     for alpha in DIAL:
         seconds, found, passes = new.timed(new.dial(alpha, draw), gamma)

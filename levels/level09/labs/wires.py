@@ -13,7 +13,6 @@ with its bytes, why three ranks on this machine are slower than one, and where m
 
 import argparse
 from pathlib import Path
-from time import perf_counter
 
 import torch
 
@@ -22,6 +21,7 @@ from dojo.roofline import one_thread
 from level00.tokenizer import SmolTokenizer
 from level01.generate import generate
 from level02.cache import KVCache
+from level04.measure import best_time
 from level04.roofline import H100
 from level09.collectives import ring_all_reduce
 from level09.comm import Comm
@@ -36,25 +36,15 @@ GPUS = (1, 2, 4, 8, 16)
 PROMPT = "The capital of France is"
 
 
-def best(call, rounds: int) -> float:
-    """Seconds on the wall."""
-    times = []
-    for _ in range(rounds + 1):
-        start = perf_counter()
-        call()
-        times.append(perf_counter() - start)
-    return min(times[1:])
-
-
 def exchange(comm: Comm, num_bytes: int, rounds: int) -> float:
     """Of one message to the right and one from the left, at the same time."""
     x = torch.ones(num_bytes // 4)
-    return best(lambda: comm.sendrecv(x, (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size), rounds)
+    return best_time(lambda: comm.sendrecv(x, (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size), rounds)
 
 
 def all_reduce(comm: Comm, num_bytes: int, rounds: int) -> float:
     x = torch.ones(num_bytes // 4)
-    return best(lambda: ring_all_reduce(comm, x), rounds)
+    return best_time(lambda: ring_all_reduce(comm, x), rounds)
 
 
 def measure_link(ranks: Ranks, rounds: int) -> Link:
@@ -83,7 +73,7 @@ def tokens_per_second(comm: Comm | None, tokens: int) -> float:
                 return generate(params, config, prompt, n, (), KVCache(config, 1, len(prompt) + n))
             return parallel_generate(comm, params, config, prompt, n)
 
-    return (tokens - 1) / max(best(lambda: run(tokens), 1) - best(lambda: run(1), 1), 1e-9)
+    return (tokens - 1) / max(best_time(lambda: run(tokens), 1) - best_time(lambda: run(1), 1), 1e-9)
 
 
 def on_paper() -> dict[str, list[float]]:
