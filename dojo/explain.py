@@ -1,5 +1,7 @@
 """What an id's outcomes add up to, and what they mean: the misconception, or another kata that stands in the way."""
 
+from functools import partial
+
 from . import catalog, outcome, report
 from .ghosts import Ghost, Medium, suspects
 from .outcome import Outcome
@@ -87,21 +89,16 @@ class Explainer:
         pickles = [one.case and one.case.pickled() for one in red]
         if not all(pickles):
             return [], False
-        seen = [case for one in outcomes for case in one.seen][:80]
-        # subtle: all are pickled before any ghost is mounted: where that is done in this process, functions are no
-        # longer found under their names afterwards
-        green = [
-            (case, pickle, (case.check and case.pickled(lenient=True)) or pickle)
-            for case in seen
-            if (pickle := case.pickled())
-        ]
-        cases = [*((one.case, pickle, pickle) for one, pickle in zip(red, pickles)), *green]
-        quick_first = sorted(cases, key=lambda case: case[0].seconds > SLOW)
+        # all are pickled before any ghost is mounted: in this process functions are no longer found by name afterwards
+        seen = [case for one in outcomes for case in one.seen]
+        green = [(case, pickle) for case in seen if (pickle := case.pickled())]
+        cases = [*((one.case, pickle) for one, pickle in zip(red, pickles)), *green]
+        order = [pickle for _, pickle in sorted(cases, key=lambda case: case[0].seconds > SLOW)]
         found = [], False
-        # 1, 2: nobody does the very same? whose counts differ where more than one is right may have the same idea
-        for way in range(1, 2 + any(case.check for case in seen)):
-            order = [case[way] for case in quick_first]
-            found = suspects(id, pickles, [case[way] for case in green], self.medium, order, self.medium.budget)
+        # nobody does the very same? whose counts differ where more than one is right may have the same idea
+        for lenient in (False, True) if any(case.check for case, _ in green) else (False,):
+            ask = partial(self.medium.ask, lenient=lenient)
+            found = suspects(id, pickles, [pickle for _, pickle in green], ask, order, self.medium.budget)
             if found[0]:
                 break
         return found

@@ -12,13 +12,14 @@ import signal
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 
 from . import catalog, stubs
-from .ghosts import BadGhost, Ghost, Servant, apply, explained, haunts, summon
+from .ghosts import BadGhost, Ghost, Medium, Servant, apply, explained, haunts, summon
 from .mount import mount_all, one_thread, plan, unmount
 from .outcome import Outcome
 from .progress import Progress
@@ -26,6 +27,7 @@ from .progress import Progress
 SECONDS = 8  # for one test, and for one ghost on all its cases
 ENOUGH = 2  # red tests, if they name the ghost already
 PATIENCE = 180  # for one program; a worker that takes longer is killed
+KILLS = Counter()  # how often each test was red in this worker: those that kill most come first
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,13 @@ def trials(level: str, file: str = "") -> list[Trial]:
 class Here:
     """Names ghosts in this process, with an alarm instead of a kill, and all the time it takes."""
 
-    budget = float("inf")
+    budget, greens = float("inf"), Medium.greens
 
     def stop(self) -> None: ...
 
-    def ask(self, ghost: Ghost, cases: list[bytes], hasty: bool = False) -> list[bool]:
+    def ask(self, ghost: Ghost, cases: list[bytes], hasty: bool = False, lenient: bool = False) -> list[bool]:
         with alarm(SECONDS):
-            return explained(ghost, cases, hasty)
+            return explained(ghost, cases, hasty, lenient)
         return [False] * len(cases)
 
 
@@ -148,9 +150,12 @@ class Job:
         self.session = session
         if self.only:
             items[:] = [i for i in items if (m := i.get_closest_marker("kata")) and m.args[0] == self.only]
+        if self.enough:
+            items.sort(key=lambda item: -KILLS[item.nodeid])
 
     def pytest_runtest_logreport(self, report) -> None:
         self.red += report.failed
+        KILLS[report.nodeid] += report.failed
         if self.enough and self.red >= self.enough:
             self.session.shouldfail = f"{self.red} red tests are enough"
 

@@ -48,7 +48,7 @@ class Source(importlib.machinery.SourceFileLoader):
     """Compiles what the file says now. Cached bytecode is trusted by second and size: too coarse for quick edits."""
 
     def get_code(self, fullname: str) -> types.CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
+        return compiled(self.get_data(self.path), self.path)
 
 
 class Finder:
@@ -95,7 +95,7 @@ def mount(name: str, folder: Path, replaced: dict[str, tuple[str, dict]] | None 
 
 
 @functools.lru_cache(1024)  # a gauntlet tries each ghost many times
-def compiled(source: str, path: str) -> types.CodeType:
+def compiled(source: str | bytes, path: str) -> types.CodeType:
     return compile(source, path, "exec")
 
 

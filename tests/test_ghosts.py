@@ -23,7 +23,7 @@ def accused(monkeypatch, red, green, **explains):
     found = tuple(Ghost(ID, name, f"{name}.") for name in explains)
     monkeypatch.setattr(ghosts, "haunts", lambda level: found)
     numbers = [[str(n).encode() for n in cases] for cases in (red, green)]
-    guilty, wholly = suspects(ID, *numbers, Oracle(**explains))
+    guilty, wholly = suspects(ID, *numbers, Oracle(**explains).ask)
     return [ghost.name for ghost in guilty], wholly
 
 
