@@ -248,7 +248,7 @@ def unfilled(id: str, outcome: Outcome) -> bool:
 def _worker(channel) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody: the parent decides
     import pytest_benchmark.plugin  # noqa: F401  warm before the freeze
-    import torch  # noqa: F401
+    import torch._dynamo  # noqa: F401  the first count would import it, within the time of its program
 
     gc.freeze()  # a collection over torch's objects costs more than a run
     while (trial := channel.recv()) is not None:
