@@ -73,8 +73,9 @@ def mixer(x: Tensor, params: Params, config: MambaConfig, layer: int, state: Mam
         config.chunk,
         state.states.get(layer),
     )
-    gated = rms_norm(merge_heads(y) * silu(gate), params[p + "norm.weight"], config.norm_eps)
-    return linear(gated, params[p + "out_proj.weight"])
+    gated = (merge_heads(y) * silu(gate)).unflatten(-1, (config.n_groups, -1))
+    normed = rms_norm(gated, torch.ones(gated.shape[-1]), config.norm_eps).flatten(-2)  # each group by itself
+    return linear(normed * params[p + "norm.weight"], params[p + "out_proj.weight"])
 
 
 def mamba2(params: Params, config: MambaConfig, token_ids: Tensor, state: MambaState | None = None) -> Tensor:
