@@ -3,14 +3,15 @@
 Letters in the shapes: B batch, G KV heads, n new tokens, D head_dim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from dojo.models import Config
-from level00.layers import causal_mask
+from level00.layers import attention, causal_mask
+from level00.transformer import Attend, Params, forward
 from level02.cache import KVCache, kv_bytes_per_token
 from level02.window import RingCache, window_mask
 
@@ -121,3 +122,21 @@ class HybridCache:
         # solution:begin of both
         return self.ring.nbytes + self.full.nbytes
         # solution:end
+
+
+def forward_hybrid(
+    params: Params,
+    config: Config,
+    token_ids: Tensor,
+    cache: HybridCache,
+    *,
+    forward: Callable = forward,
+    attend: Attend = attention,
+    **seams,
+) -> Tensor:
+    """Logits (B, S, vocab) of token_ids (B, S) behind a HybridCache: `forward`, with each layer's own mask.
+
+    It can be handed to level 01's loops as their `forward`.
+    """
+    masks = iter([cache.mask_for(layer, token_ids.shape[1]) for layer in range(config.n_layers)])
+    return forward(params, config, token_ids, cache, attend=lambda q, k, v, _: attend(q, k, v, next(masks)), **seams)
