@@ -63,6 +63,11 @@ class LatentCache:
     def nbytes(self) -> int:
         return self.kept.nbytes
 
+    def truncate(self, n: int) -> None:
+        if not 0 <= n <= self.length:
+            raise ValueError(f"the cache holds {self.length} tokens, so it can be cut to 0..{self.length}, not {n}")
+        self.counts = [n] * len(self.counts)
+
 
 def latent_attention(
     x: Tensor, params: Params, config: LatentConfig, layer: int, cos: Tensor, sin: Tensor, cache, attend: Callable

@@ -3,14 +3,15 @@
 Letters in the shapes: B batch, G KV heads, n new tokens, D head_dim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from dojo.models import Config
-from level00.layers import causal_mask
+from level00.layers import attention, causal_mask
+from level00.transformer import Attend, Params, forward
 from level02.cache import KVCache, kv_bytes_per_token
 from level02.window import RingCache, window_mask
 
@@ -63,14 +64,15 @@ class HybridCache:
                          with them will return
     update(layer, k, v)  that of level 02's RingCache or KVCache, k and v (B, G, n, D)
     length               tokens that every layer has seen; it moves with the last layer of a pass
+    truncate(n)          goes back to n tokens in all layers, if the rings can, as RingCache says; else in none
     nbytes               bytes of all buffers: of one full row, hybrid_kv_bytes
 
     Made of the two caches of level 02, each for its layers. A forward pass asks each layer for its mask, then updates
     it, in order, each once. Example: 6 layers, the last global, window 3, after 5 tokens: mask_for(0, 1) is over 4
     keys, of which 3 are seen, mask_for(5, 1) is six times True.
-    ValueError: as RingCache and KVCache; is_global is not one entry a layer, or all of one kind.
+    ValueError: as RingCache and KVCache, also of truncate; is_global is not one entry a layer, or all of one kind.
 
-    ●● · about 15 lines · needs level02.window.RingCache, level02.cache.KVCache
+    ●● · about 17 lines · needs level02.window.RingCache, level02.cache.KVCache
     """
 
     def __init__(
@@ -104,3 +106,25 @@ class HybridCache:
     def nbytes(self) -> int:
         # TODO: of both
         raise NotImplementedError("level11.hybrid.HybridCache")
+
+    def truncate(self, n: int) -> None:
+        # TODO: which of the two may refuse?
+        raise NotImplementedError("level11.hybrid.HybridCache")
+
+
+def forward_hybrid(
+    params: Params,
+    config: Config,
+    token_ids: Tensor,
+    cache: HybridCache,
+    *,
+    forward: Callable = forward,
+    attend: Attend = attention,
+    **seams,
+) -> Tensor:
+    """Logits (B, S, vocab) of token_ids (B, S) behind a HybridCache: `forward`, with each layer's own mask.
+
+    It can be handed to level 01's loops as their `forward`.
+    """
+    masks = iter([cache.mask_for(layer, token_ids.shape[1]) for layer in range(config.n_layers)])
+    return forward(params, config, token_ids, cache, attend=lambda q, k, v, _: attend(q, k, v, next(masks)), **seams)

@@ -45,6 +45,21 @@ def route_sigmoid(logits: Tensor, bias: Tensor, k: int, scale: float = 1.0) -> t
     raise NotImplementedError("level11.moe.route_sigmoid")
 
 
+def adjust_bias(bias: Tensor, expert_ids: Tensor, speed: float) -> Tensor:
+    """Return the bias (E,) for the next batch: lower by `speed` for experts with more than the mean load, higher by
+    `speed` for those with less, the same for those with exactly the mean.
+
+    bias  (E,) float, not changed;  expert_ids  (T, k) int64, what route_sigmoid chose; the mean is T · k / E
+
+    No gradient is needed, and no loss. Example: experts [[0, 1], [0, 2]] of 4, speed 0.1: loads 2, 1, 1, 0 beside a
+    mean of 1: [-0.1, 0, 0, 0.1] is added. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
+
+    ● · about 2 lines · part of route_sigmoid
+    """
+    # TODO: who is above the mean, who below?
+    raise NotImplementedError("level11.moe.route_sigmoid")
+
+
 def load_balance_loss(probs: Tensor, expert_ids: Tensor) -> Tensor:
     """Return E · sum over experts of f_i P_i, a scalar: 1 when tokens and probabilities are spread evenly.
 

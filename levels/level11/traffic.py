@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a decode step reads and writes, as a model card tells it. Bytes are sums over all layers."""
+    """What a decode step reads and writes, from a model's configuration. Bytes are sums over all layers.
+
+    Parameters are those that are read: of an untied embedding a step needs a row for each sequence, so it is left out,
+    as in level 04's decode_step_cost. A model's name may count it.
+    """
 
     name: str
     shared_params: float  # read in every step
@@ -19,8 +23,12 @@ class Architecture:
     bytes_per_param: float = 2
 
 
-LLAMA_8B = Architecture("Llama-3.1-8B", 8.03e9, global_kv_bytes=131072)
-MIXTRAL = Architecture("Mixtral-8x7B", 1.605e9, 5.637e9, 8, 2, global_kv_bytes=131072)
+LLAMA_8B = Architecture("Llama-3.1-8B", 7.505e9, global_kv_bytes=131072)
+MIXTRAL = Architecture("Mixtral-8x7B", 1.475e9, 5.637e9, 8, 2, global_kv_bytes=131072)
+# 61 layers of which 58 have experts; weights in 8 bits, latents in 16
+DEEPSEEK_V3 = Architecture("DeepSeek-V3", 16.19e9, 2.554e9, 256, 8, global_kv_bytes=70272, bytes_per_param=1)
+# 10 layers of 62 see everything; 16 KV heads of 128 features
+GEMMA3_27B = Architecture("Gemma-3-27B", 27.0e9, global_kv_bytes=81920, local_kv_bytes=425984, window=1024)
 MAMBA2 = Architecture("Mamba-2-2.7B", 2.7e9, state_bytes=64 * 5120 * 128 * 2)
 
 
@@ -42,7 +50,7 @@ def decode_step_bytes(arch: Architecture, batch: int, context_len: int) -> float
     Shared weights and the experts that are touched (on average, as expected_experts_touched) are read once a step.
     For each sequence keys and values are read, by local layers those of min(window, context_len) tokens; its state is
     read and written. The new token's keys and values, and activations, are left out.
-    Example: Mixtral-8x7B, no context: 25.8 GB at batch 1, 92.5 GB at batch 16.
+    Example: Mixtral-8x7B, no context: 25.5 GB at batch 1, 92.2 GB at batch 16.
     ValueError: batch below 1, context_len below 0.
 
     ●● · about 5 lines

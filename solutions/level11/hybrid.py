@@ -68,14 +68,15 @@ class HybridCache:
                          with them will return
     update(layer, k, v)  that of level 02's RingCache or KVCache, k and v (B, G, n, D)
     length               tokens that every layer has seen; it moves with the last layer of a pass
+    truncate(n)          goes back to n tokens in all layers, if the rings can, as RingCache says; else in none
     nbytes               bytes of all buffers: of one full row, hybrid_kv_bytes
 
     Made of the two caches of level 02, each for its layers. A forward pass asks each layer for its mask, then updates
     it, in order, each once. Example: 6 layers, the last global, window 3, after 5 tokens: mask_for(0, 1) is over 4
     keys, of which 3 are seen, mask_for(5, 1) is six times True.
-    ValueError: as RingCache and KVCache; is_global is not one entry a layer, or all of one kind.
+    ValueError: as RingCache and KVCache, also of truncate; is_global is not one entry a layer, or all of one kind.
 
-    ●● · about 15 lines · needs level02.window.RingCache, level02.cache.KVCache
+    ●● · about 17 lines · needs level02.window.RingCache, level02.cache.KVCache
     """
 
     def __init__(
@@ -121,6 +122,12 @@ class HybridCache:
     def nbytes(self) -> int:
         # solution:begin of both
         return self.ring.nbytes + self.full.nbytes
+        # solution:end
+
+    def truncate(self, n: int) -> None:
+        # solution:begin which of the two may refuse?
+        self.ring.truncate(n)  # subtle: first, since a ring that refuses must find the other layers as they were
+        self.full.truncate(n)
         # solution:end
 
 
