@@ -1,6 +1,7 @@
-"""Given: DeepSeek-V3, tiny or whole, run on your katas. Weights have the names of transformers 5.
+"""Given: DeepSeek-V3's layers, run on your katas. Weights have the names of transformers 5.
 
-Its published weights pair neighbours for RoPE: their rows that are rotated have to be permuted once, as SmolLM2's are.
+Its published weights ask for a little more: rows that are rotated pair neighbours and have to be permuted once, as
+SmolLM2's are; experts come in groups, of which a token uses some; RoPE is stretched (YaRN), which changes the scale.
 Letters in the shapes: B batch, S sequence, H heads, d is d_model.
 """
 
