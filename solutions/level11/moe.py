@@ -14,7 +14,7 @@ def route(logits: Tensor, k: int, renormalize: bool = True) -> tuple[Tensor, Ten
 
     logits      (T, E) float, the router's scores; softmax is over all E experts, in float32 or better
     expert_ids  int64, the most likely first; of equally likely experts the lower id
-    gates       in logits' dtype: the experts' probabilities, divided by their sum if `renormalize`
+    gates       in logits' dtype, rounded last: the experts' probabilities, divided by their sum if `renormalize`
 
     Mixtral renormalizes, Qwen-MoE models do or do not (norm_topk_prob).
     Example: logits [1, 3, 2, 0], k = 2: experts [1, 2], gates [0.7311, 0.2689]; [0.6439, 0.2369] as they are.
@@ -36,7 +36,7 @@ def route_sigmoid(logits: Tensor, bias: Tensor, k: int, scale: float = 1.0) -> t
     """Return (expert_ids, gates), each (T, k), where the router's scores are sigmoid(logits), each expert for itself.
 
     logits  (T, E) float;  bias  (E,), raised for experts that get too few tokens and lowered for those with too many
-    gates   in logits' dtype: the k scores over their sum, times `scale`
+    gates   in logits' dtype, rounded last: the k scores over their sum, times `scale`
 
     Chosen are the k largest of score + bias, the largest first, of equal ones the lower id. The bias chooses; it is no
     part of a gate. Scores in float32 or better.
