@@ -223,8 +223,10 @@ _bytes(
 
 
 def _bisection(first, second, batch):
+    from level11.traffic import decode_step_bytes
+
     def above(n):
-        return decode_step_bytes(first, batch, n) > decode_step_bytes(second, batch, n)  # noqa: F821
+        return decode_step_bytes(first, batch, n) > decode_step_bytes(second, batch, n)
 
     high = 1 << 50
     if not above(high):
@@ -246,9 +248,11 @@ ghost(
 
 
 def _tried_up_to_the_longest_text(first, second, batch):
-    decode_step_bytes(first, batch, 0)  # noqa: F821
+    from level11.traffic import decode_step_bytes
+
+    decode_step_bytes(first, batch, 0)
     for n in range(100_000):
-        if decode_step_bytes(first, batch, n) > decode_step_bytes(second, batch, n):  # noqa: F821
+        if decode_step_bytes(first, batch, n) > decode_step_bytes(second, batch, n):
             return n
     return None
 
