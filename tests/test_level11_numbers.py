@@ -7,15 +7,16 @@ import contextlib
 import importlib
 import io
 import re
+import sys
 from itertools import count
 from math import exp, floor, log10, prod
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
-from dojo import catalog, hardware, models, report
+from dojo import catalog, ghosts, hardware, models, report
 from dojo.models import Config
 from tests.controls import solutions_of
 
@@ -172,7 +173,7 @@ def test_the_answers_state_the_computed_number(claim):
 
 def test_what_the_lesson_says_in_words():
     assert moved(DEEPSEEK, 1, 131072) < moved(GEMMA, 1, 131072)  # "takes it fewer bytes than Gemma-3"
-    assert moved(DEEPSEEK, 16, 8192) / moved(GEMMA, 16, 8192) == pytest.approx(4, rel=0.01)  # "four times as many as Gemma-3"
+    assert moved(DEEPSEEK, 16, 8192) / moved(GEMMA, 16, 8192) == pytest.approx(4, rel=0.01)  # "four times"
     assert moved(MIXTRAL, 1, 1024) < moved(GEMMA, 1, 1024) / 2 and moved(MIXTRAL, 16, 8192) > moved(GEMMA, 16, 8192)
     assert moved(MIXTRAL, 64, 8192) > moved(GEMMA, 64, 8192)
     assert 8 - touched(MIXTRAL, 64) < 1e-6  # "sixty-four touch all 8"
@@ -347,3 +348,115 @@ def test_the_lessons_program_runs(solved):
     whole = generate(params, config, ids, 8, cache=KVCache(config, 1, 64))
     assert f"{len(ids)} tokens of a prompt and 8 of an answer" in LESSON and len(ids) + 8 <= 64
     assert f"64 {KVCache(config, 1, 64).nbytes} {decode(whole)!r}" in printed.getvalue()  # what sees everything says
+
+
+def haunted(id, name):
+    """A module of the solutions with one of its ghosts in it."""
+    source = (ROOT / f"solutions/level11/{id.split('.')[0]}.py").read_text(encoding="utf-8")
+    [wrong] = [g for g in ghosts.haunts("level11") if (g.id, g.name) == (f"level11.{id}", name)]
+    changed, given = ghosts.apply(wrong, source)
+    module = sys.modules["level11.haunted"] = ModuleType("level11.haunted")
+    vars(module).update(given, __package__="level11")
+    exec(compile(changed, "haunted", "exec"), vars(module))
+    return module
+
+
+def gates(module):
+    ids, found = module.route_sigmoid(torch.tensor([[0.0, 0, 2]]), torch.tensor([0, 0.9, 0]), 2)
+    return ", ".join(f"{x:.4f}" for x in found[0].tolist())
+
+
+def loss(module):
+    probs = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    return f"{module.load_balance_loss(probs, torch.zeros(2, 1, dtype=torch.long)).item():g}"
+
+
+def recurrence(module, *chunk):
+    ones, v = torch.ones(1, 1, 3, 1).double(), torch.tensor([1.0, 2, 4]).double().view(1, 1, 3, 1)
+    run = module.linear_attention_chunked if chunk else module.linear_attention_recurrent
+    out = run(ones, ones, v, torch.full((1, 1, 3), 0.5).double().log(), *chunk)[0]
+    return ", ".join(f"{round(x, 9):g}" for x in out.flatten().tolist())
+
+
+def replaced(module):
+    args = torch.tensor([[1.0, 2], [3, 4]]), torch.tensor([1.0, 0]), torch.tensor([9.0, 9]), torch.tensor(0.5)
+    return str([[float(f"{x:g}") for x in row] for row in module.delta_step(*args).tolist()]).replace(".0", "")
+
+
+def gigabytes(name):
+    return lambda module: f"{module.decode_step_bytes(getattr(module, name), 16, 8192) / 1e9:.1f} GB"
+
+
+MADE = {
+    "moe.route_sigmoid": lambda module: "gates " + gates(module),
+    "moe.load_balance_loss": loss,
+    "ssm.delta_step": replaced,
+    "ssm.linear_attention_chunked · reads_before_it_writes": recurrence,
+    "ssm.linear_attention_chunked · decays_the_new_token": recurrence,
+    "ssm.linear_attention_chunked": lambda module: recurrence(module, 2),
+    "traffic.decode_step_bytes · active_parameters": gigabytes("MIXTRAL"),
+    "traffic.decode_step_bytes · experts_for_each_sequence": gigabytes("MIXTRAL"),
+    "traffic.decode_step_bytes · state_read_only": gigabytes("MAMBA2"),
+    "traffic.decode_step_bytes": gigabytes("GEMMA3_27B"),
+}
+
+
+def test_what_wrong_programs_make(solved):
+    """The ghosts themselves, on the numbers of the concepts."""
+    quoted = re.findall(r"`level11\.(\S+) · (\w+)` makes ([^`]*)", PARTS["Blinky"])
+    assert len(quoted) == 15
+    for id, name, said in quoted:
+        made = MADE.get(f"{id} · {name}", MADE.get(id))(haunted(id, name))
+        assert said.startswith(made), (id, name, made, said)
+    mixtral, mamba, gemma = (moved(arch, 16, 8192) / 1e9 for arch in (MIXTRAL, MAMBA, GEMMA))
+    for right in (f"Mixtral's {mixtral:.1f}", f"Mamba-2's {mamba:.1f}", f"Gemma-3's {gemma:.1f}"):
+        assert right in PARTS["Blinky"]
+    touches = [
+        haunted("traffic.decode_step_bytes", name).expected_experts_touched(8, 2, 8)
+        for name in ("k_for_each_token", "drawn_one_by_one")
+    ]
+    assert f"touch {touches[0]:g} of Mixtral's experts by the one and {touches[1]:.3f}" in PARTS["Blinky"]
+    assert f"right is {touched(MIXTRAL, 8):.3f}, as" in PARTS["Blinky"]
+    assert haunted("hybrid.HybridCache", "layers_times_window").receptive_field(3, 4) == 12
+
+
+def test_wrong_chunks_show_when_the_lesson_says_so(solved):
+    """Which chunk is the first to be wrong, at random values."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 1, 6, 2, generator=generator).double() for _ in "qkv")
+    logs = -torch.rand(1, 1, 6, generator=generator).double()
+    right = solved.ssm.linear_attention_recurrent(q, k, v, logs)[0]
+    for name, chunk in (
+        ("chunks_apart", 2),
+        ("carried_state_read_undecayed", 2),
+        ("decays_since_the_text_began", 2),
+        ("carry_not_decayed", 3),
+    ):
+        out = haunted("ssm.linear_attention_chunked", name).linear_attention_chunked(q, k, v, logs, 2)[0]
+        wrong = (out - right).abs().amax((0, 1, 3)).view(3, 2).amax(1) > 1e-6
+        assert wrong.tolist().index(True) == chunk - 1, name
+
+
+@torch.no_grad()
+def test_what_wrong_caches_say_on_the_real_model(solved):
+    from level00.tokenizer import SmolTokenizer
+    from level01.generate import generate
+
+    config, params, data = models.load()
+    tokenizer = SmolTokenizer.from_model(data)
+    ids = tokenizer.encode(eval(re.search(r'^ids = tokenizer.encode\((".*")\)$', PARTS["Clyde"], re.M)[1]))
+
+    def says(module):
+        is_global = module.layer_is_global(config.n_layers, 3)
+        cache = module.HybridCache(config, is_global, 1, 16, 64)
+        text = tokenizer.decode(generate(params, config, ids, 8, cache=cache, forward=module.forward_hybrid))
+        return '`"' + text.replace("\n", "\\n") + '"`', cache.nbytes
+
+    right, saved = says(solved.hybrid)
+    assert f"right there is {right}" in PARTS["Blinky"]
+    names = "first_of_a_period", "local_and_global_swapped", "windows_everywhere", "ring_masked_by_slot"
+    texts = [says(haunted("hybrid.HybridCache", name))[0] for name in names]
+    assert texts[0] == texts[1] and f"Both say {texts[0]}" in PARTS["Blinky"]
+    assert f"{texts[2]} and {texts[3]}" in PARTS["Blinky"]
+    same = [says(haunted("hybrid.HybridCache", n)) for n in ("window_one_too_wide", "rings_as_long_as_the_text")]
+    assert [text for text, _ in same] == [right, right] and same[0][1] == saved < same[1][1]
