@@ -359,8 +359,8 @@ def what_is_computed(attend, sizes):
 @pytest.mark.kata("level11.mla.attend_absorbed")
 @pytest.mark.parametrize("sizes", STEPS, ids=str)
 def test_no_head_s_keys_or_values_are_computed(expect, sizes):
-    """Not for one head or one row after the other either: it is the arithmetic of a prefill, in every step. Values alone
-    make it 2 times the FLOPs of absorption for a draft, and 5 times for a single token."""
+    """Not for one head or one row after the other either: it is the arithmetic of a prefill, in every step. With values
+    alone it is 2 times the FLOPs of absorption for a draft, and 5 times for a single token."""
     expect(what_is_computed, attend_absorbed, sizes).equals("no key, no value")
 
 
