@@ -18,7 +18,7 @@ import torch
 
 from dojo import catalog, ghosts, hardware, models, report
 from dojo.models import Config
-from tests.controls import solutions_of
+from tests.controls import checkpoint_of, solutions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = (ROOT / "levels/level11/README.md").read_text(encoding="utf-8")
@@ -132,8 +132,8 @@ CLAIMS = [
     f"with a mean probability of 0.85: {2 * (1 * 0.85 + 0 * 0.15):g}",
     f"512 and 64 in DeepSeek-V3: {61 * LATENT * 2:,} bytes in 61 layers",
     f"would be {MHA / LATENT:.1f} times as many numbers, those of 8 KV heads {GQA / LATENT:.2f} times",
-    f"Scores are {LATENT} wide, sums 512, instead of {128 + 64} and 128: {(LATENT + 512) / (128 + 64 + 128):g} times "
-    f"the FLOPs for 1/{MHA / LATENT:.1f} of the bytes",
+    f"{128 + 64} and 128 wide, scores are {LATENT} wide and sums 512: {(LATENT + 512) / (128 + 64 + 128):g} times the "
+    f"FLOPs for 1/{MHA / LATENT:.1f} of the bytes",
     f"gives {128 * 2 * (LATENT + 512) / (LATENT * 2):.0f} FLOPs a byte, near an H100's ridge of {PEAK / BANDWIDTH:.0f}",
     f"at 32,768 tokens {100 * kept(GEMMA, 32768) / (32768 * (GEMMA.global_ + GEMMA.local)):.2f}% of what",
     f"3 layers with a window of 4 reach {1 + 3 * 3}",
@@ -328,6 +328,36 @@ def test_the_lesson_asks_what_is_answered():
 def test_the_worksheet_is_announced():
     announced = re.findall(r"^\d\. ", PARTS["Inky"], re.M)
     assert len(announced) == len(catalog.answers("level11")) == 8 and "Eight numbers" in PARTS["Inky"]
+
+
+def test_the_checkpoint_is_what_the_lesson_says(solved):
+    [path] = (ROOT / "levels/level11/checkpoint").glob("test_*.py")
+    source, made, power = path.read_text(encoding="utf-8"), checkpoint_of("level11"), PARTS["Power"]
+    smol = models.SMOLLM2
+    kept = [1024 if layer % made.PERIOD == made.PERIOD - 1 else made.WINDOW for layer in range(smol.n_layers)]
+    token = 2 * smol.n_kv_heads * smol.head_dim * 4
+    assert f"windows of {made.WINDOW} in two layers of three" in power and made.PERIOD == 3
+    assert f"cut into {made.N_EXPERTS} experts of {smol.d_ff // made.N_EXPERTS} features" in power
+    assert f"For 1,024 tokens {kept.count(1024)} layers hold all and {kept.count(64)} hold 64" in power
+    assert f"{sum(kept) * token / 1e6:.1f} MB instead of {len(kept) * 1024 * token / 1e6:.1f}" in power
+    assert f"k quarters of an MLP's {3 * smol.d_model * smol.d_ff * 4 / 1e6:.1f} MB" in power
+    assert all(len(made.STORED[name]["ids"] + made.STORED[name]["answer"]) <= 64 for name in ("question", "letters"))
+    for asserted, said in (
+        ('parametrize("name", ["question", "letters"])', "two of level 05's stored requests"),
+        ("169 tokens", "A text of 169 tokens"),
+        ("expect(in_parts, 40, 41, 120).equals(right, abs=2e-3)", "read in four parts"),
+        ("abs=2e-3", "to 0.002"),
+        (
+            "equals([3.577, 4.082, 4.218]",
+            "3.577 for the whole model, 4.082 with windows in two layers of three, and 4.218",
+        ),
+        ("right, abs=1e-2", "to 0.01 in the logits"),
+        ("1.02 * k * quarter", "at most 2% besides"),
+        ("equals([3.577, 6.288, 10.355, 13.211]", "3.577, 6.288, 10.355 and 13.211 with 4, 3, 2 and 1 experts"),
+        ("HEADS, LATENTS = 16, 2048", "behind 2,048 latents"),
+        ("256 tokens through their 2 of 8 experts", "256 tokens through 2 of 8 experts"),
+    ):
+        assert asserted in source and said in power, said
 
 
 @torch.no_grad()
