@@ -71,6 +71,7 @@ route_kata = pytest.mark.kata("level11.moe.route")
         ([1.0, 3.0, 2.0, 0.0], 1, True, [1], [1.0]),
         ([1.0, 3.0, 2.0, 0.0], 1, False, [1], [0.6439143]),
         ([-1.0, -2.0, -0.5], 2, True, [2, 0], [0.6224593, 0.3775407]),
+        ([1.0, 1.0001, -9.0], 1, True, [1], [1.0]),
     ],
     ids=str,
 )
@@ -130,10 +131,11 @@ HALF = [[0.5, -2.5625, -0.859375, -2.515625, 1.34375], [-0.90625, -0.453125, -1.
 
 
 @route_kata
-@pytest.mark.parametrize("shift", [1000.0, -1000.0])
-def test_large_logits_are_no_trouble(expect, shift):
-    """exp(1000) is infinite, exp(-1000) is 0: a router that is sure of itself must not make NaN."""
-    logits = torch.tensor([[0.0, 1.5, 0.5, -1.0]]) + shift
+@pytest.mark.parametrize("shifts", [[1000.0], [-1000.0], [1000.0, -1000.0, 0.0]], ids=str)
+def test_large_logits_are_no_trouble(expect, shifts):
+    """exp(1000) is infinite, exp(-1000) is 0: a router that is sure of itself must not make NaN. Nor must its neighbour
+    in the batch: the largest logit of the token is taken off, not that of all tokens."""
+    logits = torch.tensor([[0.0, 1.5, 0.5, -1.0]]) + torch.tensor(shifts).unsqueeze(1)
     expect(route, logits, 2).equals(routed(logits, 2))
     expect(route, logits, 2, False).equals(routed(logits, 2, False))
 
@@ -170,6 +172,7 @@ sigmoid_kata = pytest.mark.kata("level11.moe.route_sigmoid")
         ([0.75, 0.75], [0.0, 0.0], 2, 2.5, [0, 1], [1.25, 1.25]),
         ([0.9, 0.8, 0.1], [0.0, 0.0, 0.0], 1, 2.5, [0], [2.5]),
         ([0.9, 0.6, 0.2], [-0.5, 0.0, 0.0], 2, 1.0, [1, 0], [0.4, 0.6]),
+        ([0.9, 0.90002, 0.2], [0.0, 0.0, 0.0], 1, 1.0, [1], [1.0]),
         ([0.9, 0.6, 0.2], [-0.75, -0.25, 0.0], 2, 3.0, [1, 2], [2.25, 0.75]),
     ],
     ids=str,
@@ -225,8 +228,12 @@ def test_of_equal_ones_the_lower_id(expect, logits, bias, k, ids):
 
 @sigmoid_kata
 def test_scores_of_half_precision_logits_are_not_half_precision(expect):
-    """sigmoid(6) and sigmoid(6.5) are one bfloat16. The bias stays float32, the gates become what the logits are."""
-    logits = torch.tensor([[6.0, 6.5, -1.0, 2.0]], dtype=torch.bfloat16)
+    """sigmoid(7) and sigmoid(8) are both 1 in bfloat16, as is 0.99909 + 0.002. The bias stays float32; the gates become
+    what the logits are, at the end."""
+    logits = torch.tensor([[7.0, 7.0, -1.0, 2.0]], dtype=torch.bfloat16)
+    bias = torch.tensor([0.0, 0.002, 0.0, 0.0])
+    expect(route_sigmoid, logits, bias, 1).equals(routed_by_sigmoid(logits, bias, 1), **ROUNDED)
+    logits = torch.tensor([[7.0, 8.0, -1.0, 2.0]], dtype=torch.bfloat16)
     bias = torch.tensor([0.0, 0.0, 0.0, 0.0])
     expect(route_sigmoid, logits, bias, 1).equals(routed_by_sigmoid(logits, bias, 1), **ROUNDED)
     logits, bias = torch.tensor(HALF_SIGMOID, dtype=torch.bfloat16), torch.tensor([0.0, 0.001, -0.001, 0.5])
@@ -257,6 +264,7 @@ def test_no_more_experts_than_there_are(expect, k):
         ([0.0, 0.0, 0.0], [[0, 1], [1, 2], [1, 0], [1, 2]], 0.25, [1, -1, 1]),
         ([0.5, -0.5, 0.0, 0.25, 0.0], [[3, 1], [1, 3], [3, 0]], 0.001, [1, -1, 1, -1, 1]),
         ([0.0, 1.0], [[0, 1], [1, 0], [0, 1]], 0.1, [0, 0]),
+        ([0.0, 0.0], [[0]] * 10 + [[1]] * 11, 0.1, [1, -1]),
         ([0.0] * 7, [[6]] * 7 + [[0]] * 7 + [[3]] * 7, 1.0, [-1, 1, 1, -1, 1, 1, -1]),
         ([3.0] * 3, [[2]] * 7 + [[0]] * 7 + [[1]] * 7, 1.0, [0, 0, 0]),
     ],
@@ -271,9 +279,11 @@ def test_the_bias_moves_by_one_step_against_the_load(expect, bias, expert_ids, s
 
 @sigmoid_kata
 def test_no_tokens_no_step(expect):
-    """An idle batch: every load is the mean, 0."""
+    """An idle batch: every load is the mean, 0. The bias keeps its type."""
     nobody = torch.zeros(0, 2, dtype=torch.int64)
-    expect(adjust_bias, torch.tensor([0.5, -1.0, 0.0]), nobody, 0.1).equals(torch.tensor([0.5, -1.0, 0.0]))
+    for dtype in (torch.float32, torch.float64):
+        bias = torch.tensor([0.5, -1.0, 0.0], dtype=dtype)
+        expect(adjust_bias, bias, nobody, 0.1).equals(bias)
 
 
 @sigmoid_kata
@@ -408,8 +418,14 @@ def calls_of(x, expert_ids, gates, n_experts):
     [
         ([[3.0]], [[0, 1]], [[0.5, 0.1]], [[5.0]]),
         ([[3.0]], [[1, 0]], [[0.5, 0.1]], [[15.4]]),
+        ([[100.0]], [[1, 0]], [[0.001, 1.0]], [[102.0]]),
         ([[3.0, 1.0], [2.0, 0.0]], [[2], [0]], [[1.0], [2.0]], [[9.0, 1.0], [6.0, 2.0]]),
-        ([[1.0], [2.0], [3.0]], [[2, 0], [0, 1], [1, 2]], [[1.0, 0.5], [2.0, 0.5], [0.25, 1.0]], [[2.0], [16.0], [16.5]]),
+        (
+            [[1.0], [2.0], [3.0]],
+            [[2, 0], [0, 1], [1, 2]],
+            [[1.0, 0.5], [2.0, 0.5], [0.25, 1.0]],
+            [[2.0], [16.0], [16.5]],
+        ),
     ],
     ids=str,
 )
@@ -443,11 +459,13 @@ def test_an_expert_is_called_once_with_its_tokens_only(expect, n_tokens, n_exper
 @forward_kata
 @pytest.mark.parametrize("favourite", [0, 2, 3])
 def test_no_token_is_dropped(expect, favourite):
-    """90 tokens, and all want one expert: with a capacity, an answer would depend on who else is being served."""
-    x, expert_ids, gates = tokens(90, 4, 1, d=1, seed=1)
+    """300 tokens, and all want one expert: with a capacity, an answer would depend on who else is being served.
+    Nor are they cut into portions: each would read the weights again."""
+    x, expert_ids, gates = tokens(300, 4, 1, d=1, seed=1)
     given = x, torch.full_like(expert_ids, favourite), gates
     experts = [curve(e) for e in range(4)]
     expect(moe_forward, *given, experts).equals(by_loop(*given, experts), **CLOSE)
+    expect.story(calls_of(*given, 4), moe_forward).equals([(favourite, x.tolist())])
 
 
 @forward_kata
