@@ -87,7 +87,7 @@ def test_four_products_a_chunk(expect):
     """Why chunks are there: a processor multiplies matrices, and steps keep it waiting. All pairs of tokens at once
     are four products too, but then the cost grows with the square of the text. Margins of 4 and more on both sides."""
     claims = ("at most four products a chunk", "no loop over tokens", "no tensor of tokens x tokens")
-    expect(frugal, 256, 8).equals(dict.fromkeys((*claims, "FLOPs as of four products"), True))
+    expect(frugal, 192, 8).equals(dict.fromkeys((*claims, "FLOPs as of four products"), True))
 
 
 HALF = [math.log(0.5)] * 3
@@ -155,9 +155,9 @@ def test_the_state_goes_on_where_the_prompt_ended(expect, chunk):
 @pytest.mark.parametrize("chunk", [0, 1, 2, 3, 6], ids=lambda n: f"chunk {n}" if n else "recurrent")
 def test_what_is_forgotten_is_not_a_number_too_large(expect, chunk, dtype):
     """A head that forgets at once: exp(-1000) is 0 in any float, and a quotient of two such decays is NaN. Each
-    token keeps itself: out is (q · k) v, and the state is the last token's."""
+    token keeps itself, and nothing of a state of 1e9: out is (q · k) v, and the state is the last token's."""
     q, k, v, _ = (x.to(dtype) for x in inputs(1, 2, 6, 3, 4))
-    decay, state = torch.full((1, 2, 6), -1000.0, dtype=dtype), torch.ones(1, 2, 3, 4, dtype=dtype)
+    decay, state = torch.full((1, 2, 6), -1000.0, dtype=dtype), torch.full((1, 2, 3, 4), 1e9, dtype=dtype)
     program, sizes = (linear_attention_chunked, [chunk]) if chunk else (linear_attention_recurrent, [])
     right = (q * k).sum(-1, keepdim=True) * v, k[:, :, -1, :, None] * v[:, :, -1, None, :]
     expect(program, q, k, v, decay, *sizes, state).equals(right, rel=1e-5, abs=1e-5)
@@ -312,7 +312,7 @@ def test_the_scan_makes_chunks_too(expect):
         long, short = (cost.count(selective_scan, *args, size) for size in (tokens, chunk))
         return sum(long.calls.values()) < tokens, short.largest.elements < tokens * tokens * 2 / 5
 
-    expect(operations, 256, 8).equals((True, True))
+    expect(operations, 96, 4).equals((True, True))
 
 
 @cache

@@ -161,6 +161,7 @@ def model(params, per_token=0, local=0, window=0, state=0, width=1.0):
         (model(100, 4, width=2), model(110, 2, width=2), 3, 4),  # 20 / 6 = 3.33
         (model(100, 4), model(111, 2), 1, 6),  # 11 / 2 = 5.5
         (model(100, 4), model(100, 2), 1, 1),
+        (model(100, 0.5), model(101), 1, 3),  # a cache in 4 bits
         (model(100, 4), model(99, 4), 1, 0),
         (model(100, 4), model(100, 4), 1, None),
         (model(100, 2), model(101, 4), 2, None),
