@@ -6,8 +6,8 @@ Nothing here is graded. First, on paper: the bytes of a decode step of five arch
 H100 needs to read them, against context and batch. Then, measured: the experts that random tokens touch, beside the
 formula; and one step of one layer behind a growing context, four ways: keys and values made of latents, latents as they
 are, a window, a state. Times are CPU seconds of one thread, the best of some rounds; all have the same width, and
-random weights. Look for three things: where two architectures change places, how soon a batch has touched nearly all experts,
-and which of the curves does not know the context.
+random weights. Look for three things: where two architectures change places, how soon a batch has touched nearly all
+experts, and which of the curves does not know the context.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def draw(path: Path, contexts: list[int], batch: int, paper: dict, measured: dic
         axes.xaxis.set_minor_formatter("")
         axes.yaxis.set_major_formatter("{x:g}")
         axes.grid(True, alpha=0.3)
-        axes.set_ylim(bottom=axes.get_ylim()[0] / 5)  # room for the legend
+        axes.set_ylim(bottom=axes.get_ylim()[0] / 15)  # room for the legend
         axes.legend(fontsize=8, loc="lower right")
     figure.savefig(path, dpi=150)
 
