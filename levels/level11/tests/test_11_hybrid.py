@@ -18,6 +18,8 @@ from level00.transformer import forward
 from level11.families import gemma3, random_weights
 from level11.hybrid import HybridCache, forward_hybrid, hybrid_kv_bytes, layer_is_global, receptive_field
 
+count(torch.zeros, 1)  # at its first count torch imports its compiler: not on the clock of a test
+
 # ---- which layers, how far, how many bytes: judged with HybridCache
 
 

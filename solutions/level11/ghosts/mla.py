@@ -230,6 +230,12 @@ _naive(
     "0",
 )
 _naive(
+    "masked_to_minus_10_000",
+    "A large negative number is still a score, and others may be lower: what must not be seen gets -inf.",
+    "-torch.inf",
+    "-1e4",
+)
+_naive(
     "masked_after_the_softmax",
     "Mask before the softmax: afterwards the weights no longer add up to 1.",
     _WEIGHTED,
