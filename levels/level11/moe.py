@@ -90,7 +90,7 @@ def moe_forward(x: Tensor, expert_ids: Tensor, gates: Tensor, experts: Sequence[
     dropped, however full an expert is.
     Example: experts x + 1 and 10x, x = [[3]], expert_ids [[0, 1]], gates [[0.5, 0.1]]: 0.5 · 4 + 0.1 · 30 = [[5]].
 
-    ●●● · about 5 lines
+    ●●● · about 5 lines · needs level11.moe.route
     """
     # TODO: for each expert that is wanted: which tokens, and at which of their k places?
     raise NotImplementedError("level11.moe.moe_forward")
