@@ -149,6 +149,24 @@ def level10():
     return checkpoint.NEED, (checkpoint.streaming(right), alone), (checkpoint.streaming(slow), alone)
 
 
+def level11a():
+    """As level00: attention over 2,048 latents as they are, and over keys that are made of them."""
+    from tests.test_level11_controls import checkpoint_of, making_keys
+
+    checkpoint = checkpoint_of("level11")
+    right, wrong, products = making_keys(checkpoint)
+    return checkpoint.NEED, (right, products), (wrong, products)
+
+
+def level11b():
+    """As level00: experts on their own tokens, and all experts on all tokens."""
+    from tests.test_level11_controls import checkpoint_of, everybody
+
+    checkpoint = checkpoint_of("level11")
+    right, wrong, alone = everybody(checkpoint)
+    return checkpoint.NEED_GROUPED, (right, alone), (wrong, alone)
+
+
 # ---- noise
 
 
