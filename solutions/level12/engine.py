@@ -107,7 +107,7 @@ class Engine:
         # solution:end
 
     def _run(self, out, batch) -> Tensor:
-        """The logits of the batch. What was planned is undone when the pass fails, or its blocks would be found. Given."""
+        """The logits of the batch. When the pass fails the plan is undone, or its blocks would be found. Given."""
         try:
             return self.run(self.params, self.config, self.pool, batch)
         except BaseException:

@@ -48,13 +48,6 @@ class KVCacheManager:
             sequence.keys = hash_full_blocks(sequence.tokens, self.block_size, sequence.salt, sequence.keys)
         return sequence.keys
 
-    def forget_from(self, sequence: Tracked, start: int) -> None:
-        """What is in its slots from that token on is not what the keys say, so they are taken back. Given."""
-        first = start // self.block_size
-        for block in self.tables[sequence.id][first:]:
-            self.pool.forget(block)
-        self.num_keyed[sequence.id] = min(first, self.num_keyed.get(sequence.id, 0))
-
     def find_longest_hit(self, keys: Sequence[bytes], max_tokens: int) -> list[int]:
         """Return the blocks that the pool finds under the first keys, up to the first miss, and no more than max_tokens
         fill. Example: blocks of 4, all found, max_tokens 11 -> 2 blocks.

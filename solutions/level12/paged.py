@@ -32,18 +32,18 @@ def decode_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, tables: Tensor, 
     Example: blocks of 2, tables [[7, 3], [5, 0]], lengths [3, 1]: sequence 0 sees both slots of block 7 and the first
     of block 3, sequence 1 the first of block 5.
 
-    ●● · about 6 lines
+    ●● · about 8 lines
     """
     # solution:begin gather whole blocks; which of the slots count? which heads of q share the keys?
     (N, H, D), G = q.shape, k_pool.shape[2]
-    keys, values = (pool[tables].flatten(1, 2).to(q.dtype) for pool in (k_pool, v_pool))  # (N, M · block_size, G, D)
-    seen = torch.arange(keys.shape[1]) < lengths[:, None]
-    # subtle: 0 · NaN is NaN, so what is not seen must be no number that somebody left there
-    keys[~seen], values[~seen] = 0, 0
+    keys, values = (pool.index_select(0, tables.flatten()).flatten(0, 1).to(q.dtype) for pool in (k_pool, v_pool))
+    seen = torch.arange(len(keys) // N) < lengths[:, None]  # (N, M · block_size)
+    for held in (keys, values):
+        # subtle: 0 · NaN is NaN, so what is not seen must be no number that somebody left there
+        held.index_fill_(0, (~seen).flatten().nonzero()[:, 0], 0)
     # the H / G query heads of a group are neighbours: as rows of one head they meet its keys without a copy of them
-    grouped = q.reshape(N, G, H // G, D)
-    mixed = scaled_dot_product_attention(grouped, keys.transpose(1, 2), values.transpose(1, 2), seen[:, None, None])
-    return mixed.reshape(N, H, D)
+    rows = (q.reshape(N, G, H // G, D), *(held.view(N, -1, G, D).transpose(1, 2) for held in (keys, values)))
+    return scaled_dot_product_attention(*rows, seen[:, None, None]).reshape(N, H, D)
     # solution:end
 
 

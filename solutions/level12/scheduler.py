@@ -197,7 +197,9 @@ class Scheduler:
         # solution:end
 
     def undo(self, out: SchedulerOutput) -> None:
-        """A step that was planned has not run: its tokens are not computed, and nobody may find its blocks. Given."""
+        """A step that was planned has failed: nobody may find what it should have written; all start again. Given."""
         for id, start in out.starts.items():
-            self.sequences[id].computed = start
-            self.kv.forget_from(self.sequences[id], start)
+            for block in out.tables[id][start // self.kv.block_size :]:
+                self.kv.pool.forget(block)
+        while self.running:  # also those that share a block with one of them
+            self._preempt(self.running.pop())
