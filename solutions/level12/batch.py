@@ -10,8 +10,7 @@ from torch import Tensor
 from level05.packed import pack
 from level06.paged import slots
 
-from .kv_manager import Tracked
-from .scheduler import SchedulerOutput
+from .state import SchedulerOutput, Tracked
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def build_batch(out: SchedulerOutput, sequences: Mapping[str, Tracked], block_si
     8, 9; slots 4 .. 12, 16, 17; query_start_loc [0, 9, 11]; seq_lens [9, 10].
     ValueError: a table without room for the tokens (as level 06's slots); a step without tokens.
 
-    ●● · about 8 lines · needs level12.scheduler.Scheduler.update
+    ●● · about 8 lines · needs level05.packed.pack, level06.paged.gather
     """
     if not out.num_scheduled:
         raise ValueError("nothing is scheduled: a step without tokens is no batch")

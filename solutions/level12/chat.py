@@ -14,7 +14,7 @@ from level01.phases import phase_cost
 from .engine import Engine, Request
 from .scheduler import Scheduler
 
-PARTS = earlier.PARTS | {"cache": "level12", "attention": "level12", "engine": "level12"}
+PARTS = earlier.PARTS | {"loop": "level12", "cache": "level12", "attention": "level12"}
 BLOCK = 16  # tokens
 BUDGET = 256  # tokens of a step
 

@@ -14,9 +14,9 @@ from level06.blocks import blocks_needed
 from level06.paged import Pool
 
 from .batch import build_batch
-from .kv_manager import Tracked
 from .paged import paged_step
 from .scheduler import Scheduler
+from .state import Tracked
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Engine:
     ValueError: an id that is still in use; an empty prompt, one that leaves no room for a token, max_tokens below 1;
     more tokens, all but the last of max_tokens, than the whole pool has room for.
 
-    ●●● · about 13 lines · needs level12.batch.build_batch, level12.paged.decode_attention,
+    ●●● · about 15 lines · needs level12.batch.build_batch, level12.paged.decode_attention,
     level12.scheduler.Scheduler.update
     """
 

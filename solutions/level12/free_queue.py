@@ -22,7 +22,7 @@ class FreeQueue:
     ValueError: popleft of an empty queue, a block that is not there to remove, one that is there (or twice in ids) to
     add; then nothing has changed.
 
-    ●● · about 20 lines
+    ●● · about 18 lines
     """
 
     def __init__(self, ids: Iterable[int] = ()):

@@ -1,26 +1,12 @@
 """The blocks of each sequence: what it finds in the cache, what it still needs, and what it leaves behind."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from level05.scheduler import Running
 from level06.blocks import blocks_needed
 
-from .block_pool import BlockPool, hash_full_blocks
-
-
-@dataclass
-class Tracked(Running):
-    """A request as the scheduler sees it: level 05's, and when it ends. `keys` are those of its full blocks. Given."""
-
-    limit: int = 16  # of new tokens
-    stop_ids: Collection[int] = ()
-    salt: bytes = b""
-    keys: list[bytes] = field(default_factory=list, repr=False)
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self.prompt) + len(self.output)
+from .block_pool import BlockPool
+from .hash_chain import hash_full_blocks
+from .state import Tracked
 
 
 class KVCacheManager:
@@ -73,7 +59,7 @@ class KVCacheManager:
         blocks may be free. Without caching: ([], 0).
         Example: blocks of 4, tokens 0 .. 8 cached: 9 of them hit 2 blocks, ([1, 2], 8); the first 8 only ([1], 4).
 
-        ● · about 4 lines · needs level12.block_pool.hash_full_blocks, level12.block_pool.BlockPool
+        ● · about 4 lines · needs level12.hash_chain.hash_full_blocks, level12.block_pool.BlockPool
         """
         # solution:begin which keys, and how many tokens at most?
         if not self.enable_caching:
@@ -110,7 +96,7 @@ class KVCacheManager:
         Example: blocks of 4, 3 tokens computed in [1], one more: []; one more: [2].
         ValueError: num_new_tokens below 1.
 
-        ●●● · about 13 lines · needs level12.kv_manager.KVCacheManager.get_computed_blocks
+        ●●● · about 15 lines · needs level12.kv_manager.KVCacheManager.get_computed_blocks
         """
         if num_new_tokens < 1:
             raise ValueError(f"at least one token is to run, so num_new_tokens is 1 or more, not {num_new_tokens}")

@@ -32,7 +32,7 @@ def decode_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, tables: Tensor, 
     Example: blocks of 2, tables [[7, 3], [5, 0]], lengths [3, 1]: sequence 0 sees both slots of block 7 and the first
     of block 3, sequence 1 the first of block 5.
 
-    ●● · about 8 lines
+    ●● · about 7 lines · needs level06.paged.gather
     """
     # solution:begin gather whole blocks; which of the slots count? which heads of q share the keys?
     (N, H, D), G = q.shape, k_pool.shape[2]

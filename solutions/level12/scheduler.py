@@ -5,19 +5,9 @@ A step lets `computed` catch up with `num_tokens`, as far as its budget of token
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from .kv_manager import KVCacheManager, Tracked
-
-
-@dataclass
-class SchedulerOutput:
-    """One step: what runs, from where, and in which blocks; the dicts are by id, in the order of the batch. Given."""
-
-    num_scheduled: dict[str, int] = field(default_factory=dict)  # tokens of each
-    preempted: list[str] = field(default_factory=list)
-    starts: dict[str, int] = field(default_factory=dict)  # tokens of each that are in the cache before the step
-    tables: dict[str, list[int]] = field(default_factory=dict)
+from .kv_manager import KVCacheManager
+from .state import SchedulerOutput, Tracked
 
 
 class Scheduler:
@@ -97,7 +87,7 @@ class Scheduler:
         Nothing else is changed: `computed` grows in schedule().
         Example: 3 blocks of 4; r0 and r1 with 4 tokens each, and r2 with 3, run. r0 wants its 5th token: r2 leaves.
 
-        ●● · about 15 lines · needs level12.kv_manager.KVCacheManager.allocate_slots,
+        ●● · about 14 lines · needs level12.kv_manager.KVCacheManager.allocate_slots,
         level12.kv_manager.KVCacheManager.free
         """
         # solution:begin from the first to the last; who leaves when there is no block?
@@ -109,7 +99,7 @@ class Scheduler:
             while self.kv.allocate_slots(sequence, tokens) is None:
                 # those behind `at` have no tokens in this step yet, so the last can always leave
                 victim = self.running.pop()
-                self._preempt(victim)
+                self.preempt(victim)
                 out.preempted.append(victim.id)
                 if victim is sequence:
                     return budget
@@ -119,8 +109,11 @@ class Scheduler:
         return budget
         # solution:end
 
-    def _preempt(self, sequence: Tracked) -> None:
-        """It loses its blocks, not its output, and is the first to come back."""
+    def preempt(self, sequence: Tracked) -> None:
+        """Let one that has just left `running` wait, before all others: without blocks, with its output.
+
+        ● · about 3 lines · part of Scheduler.schedule_running
+        """
         # solution:begin what is freed, what is to do again, and where does it wait?
         self.kv.free(sequence)
         sequence.computed = 0
@@ -164,7 +157,7 @@ class Scheduler:
         any more, its blocks are free, and its id may be used again. Finished ones are freed in that order.
         Example: a prompt of 10 with a budget of 4: the third step gives its first token.
 
-        ●● · about 12 lines · needs level12.scheduler.Scheduler.schedule_waiting
+        ●● · about 13 lines · needs level12.scheduler.Scheduler.schedule_waiting
         """
         # solution:begin who is up to date, who is done, and what do those leave behind?
         finished = []
@@ -202,4 +195,4 @@ class Scheduler:
             for block in out.tables[id][start // self.kv.block_size :]:
                 self.kv.pool.forget(block)
         while self.running:  # also those that share a block with one of them
-            self._preempt(self.running.pop())
+            self.preempt(self.running.pop())

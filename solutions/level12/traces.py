@@ -6,8 +6,8 @@ step, the token that every request is given whenever it gets one, and the steps.
 
 from collections.abc import Mapping
 
-from .kv_manager import Tracked
 from .scheduler import Scheduler
+from .state import Tracked
 
 SIZES = ("num_blocks", "block_size", "max_num_batched_tokens", "max_num_seqs", "max_model_len")
 OPTIONS = ("enable_caching", "reserve_full", "long_prefill_threshold")
