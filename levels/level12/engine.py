@@ -100,10 +100,10 @@ class Engine:
             raise
 
     def _choose(self, logits: Tensor, sequences: list[Active]) -> list[int]:
-        """choose_tokens; the best tokens at once where nobody wants anything else. Given."""
+        """choose_tokens for each; where all want the best token and nothing else, the same in one go. Given."""
         plain = SamplingParams(temperature=0.0)
         same = {"max_tokens": plain.max_tokens, "seed": plain.seed, "stop": plain.stop}
         if all(replace(sequence.sampling, **same) == plain for sequence in sequences):
             return logits.argmax(-1).tolist()
         prompts, outputs = [s.prompt for s in sequences], [s.output for s in sequences]
-        return choose_tokens(logits, prompts, outputs, [s.sampling for s in sequences]).tolist() if sequences else []
+        return choose_tokens(logits, prompts, outputs, [s.sampling for s in sequences]).tolist()

@@ -85,7 +85,8 @@ class Scheduler:
         is preempted, in the end itself: its blocks are freed, none of its tokens counts as computed any more, and it
         waits again, before all others; its output stays. A sequence that was preempted gets nothing in this step.
         Nothing else is changed: `computed` grows in schedule().
-        Example: 3 blocks of 4; r0 and r1 with 4 tokens each, and r2 with 3, run. r0 wants its 5th token: r2 leaves.
+        Example: 3 blocks of 4, all in use; r0 and r1 have 4 tokens in the cache, r2 has 3, and each has one to run. r0
+        gets the block of r2, which leaves; then r1 is the last one, and leaves: preempted [r2, r1], waiting r1, r2.
 
         ●● · about 14 lines · needs level12.kv_manager.KVCacheManager.allocate_slots,
         level12.kv_manager.KVCacheManager.free

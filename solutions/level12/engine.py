@@ -82,9 +82,7 @@ class Engine:
             )
         # solution:begin what does the scheduler have to know of it?
         salt = getattr(request, "salt", b"")
-        active = Active(request.id, prompt, limit=limit, stop_ids=request.stop_ids, salt=salt)
-        active.sampling = request.sampling
-        self.scheduler.add(active)
+        self.scheduler.add(Active(request.id, prompt, [], 0, limit, request.stop_ids, salt, sampling=request.sampling))
         # solution:end
 
     def abort(self, request_id: str) -> None:
@@ -97,13 +95,14 @@ class Engine:
         out = self.scheduler.schedule()
         if not out.num_scheduled:
             return []
-        chosen = {id: self.scheduler.sequences[id] for id in out.num_scheduled}
-        logits = self._run(out, build_batch(out, chosen, self.block_size))
-        ready = [row for row, sequence in enumerate(chosen.values()) if not sequence.pending]
-        sequences = [sequence for sequence in chosen.values() if not sequence.pending]
-        tokens = dict(zip((sequence.id for sequence in sequences), self._choose(logits[ready], sequences)))
-        finished = self.scheduler.update(out, tokens)
-        return [(id, token, id in finished) for id, token in tokens.items()]
+        chosen = [self.scheduler.sequences[id] for id in out.num_scheduled]
+        logits = self._run(out, build_batch(out, self.scheduler.sequences, self.block_size))
+        # subtle: in the middle of a prompt there is a row of logits, and nothing to choose
+        ready = [row for row, sequence in enumerate(chosen) if not sequence.pending]
+        tokens = self._choose(logits[ready], [chosen[row] for row in ready])
+        sampled = {chosen[row].id: token for row, token in zip(ready, tokens)}
+        finished = self.scheduler.update(out, sampled)
+        return [(id, token, id in finished) for id, token in sampled.items()]
         # solution:end
 
     def _run(self, out, batch) -> Tensor:
@@ -115,10 +114,10 @@ class Engine:
             raise
 
     def _choose(self, logits: Tensor, sequences: list[Active]) -> list[int]:
-        """choose_tokens; the best tokens at once where nobody wants anything else. Given."""
+        """choose_tokens for each; where all want the best token and nothing else, the same in one go. Given."""
         plain = SamplingParams(temperature=0.0)
         same = {"max_tokens": plain.max_tokens, "seed": plain.seed, "stop": plain.stop}
         if all(replace(sequence.sampling, **same) == plain for sequence in sequences):
             return logits.argmax(-1).tolist()
         prompts, outputs = [s.prompt for s in sequences], [s.output for s in sequences]
-        return choose_tokens(logits, prompts, outputs, [s.sampling for s in sequences]).tolist() if sequences else []
+        return choose_tokens(logits, prompts, outputs, [s.sampling for s in sequences]).tolist()

@@ -30,10 +30,12 @@ def decode_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, tables: Tensor, 
 
     What is in the slots behind a sequence's tokens and in block 0, NaN included, changes nothing.
     Example: blocks of 2, tables [[7, 3], [5, 0]], lengths [3, 1]: sequence 0 sees both slots of block 7 and the first
-    of block 3, sequence 1 the first of block 5.
+    of block 3, sequence 1 the first of block 5. ValueError: H is not a multiple of G.
 
     ●● · about 7 lines · needs level06.paged.gather
     """
+    if q.shape[1] % k_pool.shape[2]:
+        raise ValueError(f"the {q.shape[1]} query heads must be a multiple of the {k_pool.shape[2]} KV heads")
     # solution:begin gather whole blocks; which of the slots count? which heads of q share the keys?
     (N, H, D), G = q.shape, k_pool.shape[2]
     keys, values = (pool.index_select(0, tables.flatten()).flatten(0, 1).to(q.dtype) for pool in (k_pool, v_pool))
