@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 
 from dojo import models
 from level00.tokenizer import SmolTokenizer
@@ -9,6 +10,8 @@ from level10.bridge import AsyncEngine
 from level10.serve import launch
 
 from .engine import Engine
+from .paged import paged_step
+from .prepack import available, prepack, prepacked_linear
 from .scheduler import Scheduler
 
 PARTS = {"forward": "level00", "sampler": "level03", "server": "level10", "engine": "level12"}
@@ -41,5 +44,8 @@ def main(words: list[str], parts: str = "") -> None:
         enable_caching=not chosen.no_prefix_cache,
     )
     config = replace(config, max_seq_len=room)
-    engine = AsyncEngine(Engine(params, config, scheduler), chosen.max_open)
+    run = paged_step
+    if available():
+        params, run = prepack(params), partial(paged_step, linear=prepacked_linear)
+    engine = AsyncEngine(Engine(params, config, scheduler, run=run), chosen.max_open)
     launch(engine, SmolTokenizer.from_model(data), room, chosen.host, chosen.port, parts)
