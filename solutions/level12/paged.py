@@ -17,7 +17,7 @@ from level06.paged import Pool, gather
 
 from .batch import Batch
 
-TILE = 1024  # tokens whose keys are gathered at once: they stay in the CPU's cache until they are used
+TILE = 2048  # tokens whose keys are gathered at once: a bound on what padding and copies can cost
 
 
 def decode_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, tables: Tensor, lengths: Tensor) -> Tensor:
