@@ -10,7 +10,7 @@ from level12.state import SchedulerOutput, Tracked
 
 
 def planned(*rows):
-    """(out, sequences) of a step, as a scheduler leaves them. A row: id, prompt, output, start, tokens to run, table."""
+    """(out, sequences) as a scheduler leaves them. A row: id, prompt, output, start, tokens to run, table."""
     out, sequences = SchedulerOutput(), {}
     for id, prompt, output, start, tokens, table in rows:
         out.num_scheduled[id], out.starts[id], out.tables[id] = tokens, start, list(table)
@@ -57,7 +57,9 @@ def test_decodes_run_their_newest_token(expect):
     out, sequences = planned(
         ("r0", range(20, 29), [7], 9, 1, [1, 2, 3]), ("r1", range(30, 40), [8, 6], 11, 1, [1, 2, 4])
     )
-    right = Batch(torch.tensor([7, 6]), torch.tensor([9, 11]), torch.tensor([13, 19]), [0, 1, 2], [10, 12], [[1, 2, 3], [1, 2, 4]])  # fmt: skip
+    right = Batch(
+        torch.tensor([7, 6]), torch.tensor([9, 11]), torch.tensor([13, 19]), [0, 1, 2], [10, 12], [[1, 2, 3], [1, 2, 4]]
+    )
     expect(build_batch, out, sequences, 4).equals(right)
 
 
@@ -65,7 +67,9 @@ def test_decodes_run_their_newest_token(expect):
 def test_a_chunk_in_the_middle_of_a_prompt(expect):
     """Tokens 3 to 7 of 11: neither its first nor its last ones. It sees 8 tokens, since the others have not run."""
     rows = [("a", range(40, 51), [], 3, 5, [6, 2])]
-    right = Batch(torch.tensor([43, 44, 45, 46, 47]), torch.arange(3, 8), torch.tensor([27, 8, 9, 10, 11]), [0, 5], [8], [[6, 2]])  # fmt: skip
+    right = Batch(
+        torch.tensor([43, 44, 45, 46, 47]), torch.arange(3, 8), torch.tensor([27, 8, 9, 10, 11]), [0, 5], [8], [[6, 2]]
+    )
     expect(build_batch, *planned(*rows), 4).equals(right)
 
 
@@ -86,7 +90,7 @@ def test_a_preempted_sequence_runs_its_output_again(expect):
 
 @pytest.mark.kata("level12.batch.build_batch")
 def test_the_order_is_that_of_the_plan_and_others_stay_out(expect):
-    """Whoever reads row i of the logits takes them for the i-th of num_scheduled. Those that wait are not in the plan."""
+    """Whoever reads row i of the logits takes them for the i-th of num_scheduled. Who waits is not in the plan."""
     rows = [("b", [5, 6, 7], [], 0, 2, [4, 2]), ("a", [8, 9], [3], 2, 1, [7, 1])]
     out, sequences = planned(*rows)
     others = {"0": Tracked("0", [1, 2]), **{id: sequences[id] for id in ("a", "b")}, "z": Tracked("z", [3], [4], 1)}

@@ -100,7 +100,10 @@ ghost(
     ID,
     "block_ids_not_scaled",
     "A block id counts blocks: its first slot is id · block_size, not id.",
-    change=(SLOTS, "slots(t, s, e, block_size) - (torch.tensor(t)[torch.arange(s, e) // block_size] * (block_size - 1)) for t, s, e in zip(tables, starts, ends)"),  # fmt: skip
+    change=(
+        SLOTS,
+        "slots(t, s, e, block_size) - (torch.tensor(t)[torch.arange(s, e) // block_size] * (block_size - 1)) for t, s, e in zip(tables, starts, ends)",
+    ),  # fmt: skip
 )
 ghost(
     ID,

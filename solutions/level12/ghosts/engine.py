@@ -35,12 +35,6 @@ ghost(
 )
 ghost(
     ID,
-    "told_without_a_token",
-    "A prompt's chunks before the last give no token; yours tells what it chose for them, though the scheduler drops it.",
-    change=[(READY, "ready = list(range(len(chosen)))"), (UPDATE, "sampled_ = {k: v for k, v in sampled.items() if not self.scheduler.sequences[k].pending}\n        finished = self.scheduler.update(out, sampled_)")],  # fmt: skip
-)
-ghost(
-    ID,
     "first_rows_of_the_logits",
     "A row of logits belongs to its sequence: leave out the rows in the middle of a prompt, wherever they stand.",
     change=(TOKENS, f"tokens = self._choose(logits[: len(ready)], {ROWS})"),
@@ -65,7 +59,10 @@ ghost(
     ID,
     "no_tokens_in_silence",
     "Nobody is ready in the middle of a prompt: the step has run all the same, and is over.",
-    change=(IDLE, IDLE + "        if self.scheduler.waiting and self.scheduler.running[0].pending:\n            return []\n"),
+    change=(
+        IDLE,
+        IDLE + "        if self.scheduler.waiting and self.scheduler.running[0].pending:\n            return []\n",
+    ),
 )
 ghost(
     ID,
@@ -128,19 +125,28 @@ ghost(
     ID,
     "finished_by_the_count_alone",
     "A stop id finishes a request as well: update() says who is finished, be it before the last of its tokens.",
-    change=(TELL, "lengths = {s.id: (len(s.output), s.limit) for s in chosen}\n        return [(id, token, lengths[id][0] == lengths[id][1]) for id, token in sampled.items()]"),  # fmt: skip
+    change=(
+        TELL,
+        "lengths = {s.id: (len(s.output), s.limit) for s in chosen}\n        return [(id, token, lengths[id][0] == lengths[id][1]) for id, token in sampled.items()]",
+    ),  # fmt: skip
 )
 ghost(
     ID,
     "finished_by_stop_ids_alone",
     "The last of max_tokens finishes a request as well, without a stop id.",
-    change=(TELL, "stops = {s.id: s.stop_ids for s in chosen}\n        return [(id, token, token in stops[id]) for id, token in sampled.items()]"),  # fmt: skip
+    change=(
+        TELL,
+        "stops = {s.id: s.stop_ids for s in chosen}\n        return [(id, token, token in stops[id]) for id, token in sampled.items()]",
+    ),  # fmt: skip
 )
 ghost(
     ID,
     "stop_id_kept_back",
     "A stop id is the last token of its request: without it nobody hears that the answer is over.",
-    change=(TELL, "stops = {s.id: s.stop_ids for s in chosen}\n        return [(id, token, id in finished) for id, token in sampled.items() if token not in stops[id]]"),  # fmt: skip
+    change=(
+        TELL,
+        "stops = {s.id: s.stop_ids for s in chosen}\n        return [(id, token, id in finished) for id, token in sampled.items() if token not in stops[id]]",
+    ),  # fmt: skip
 )
 ghost(
     ID,
@@ -168,7 +174,10 @@ ghost(
     "all_sent_again",
     "What was sent before a preemption is not sent again; yours tells the whole output once it has been computed again.",
     change=[
-        (PLAN, "self.back = getattr(self, 'back', set())\n        " + PLAN + "\n        self.back.update(out.preempted)"),
+        (
+            PLAN,
+            "self.back = getattr(self, 'back', set())\n        " + PLAN + "\n        self.back.update(out.preempted)",
+        ),
         (
             TELL,
             "old = [(s.id, token, False) for s in chosen if s.id in self.back and s.id in sampled for token in s.output[:-1]]\n"
@@ -321,16 +330,6 @@ ghost(
     change=(
         ABORT,
         "if request_id not in self.scheduler.sequences:\n            raise KeyError(request_id)\n        " + ABORT,
-    ),
-)
-ghost(
-    ID,
-    "abort_by_preempting",
-    "Abort is not preempt: the request is forgotten, and does not go back to the queue.",
-    change=(
-        ABORT,
-        "for s in [s for s in self.scheduler.running if s.id == request_id]:\n"
-        "            self.scheduler.running.remove(s)\n            self.scheduler.preempt(s)",
     ),
 )
 ghost(

@@ -95,7 +95,10 @@ ghost(
     ID,
     "pool_in_memory_order",
     "Follow the block table: yours reads the first blocks of the pool for everybody.",
-    change=(GATHER, "pool.index_select(0, 1 + torch.arange(tables.numel()) % (len(pool) - 1)).flatten(0, 1).to(q.dtype)"),
+    change=(
+        GATHER,
+        "pool.index_select(0, 1 + torch.arange(tables.numel()) % (len(pool) - 1)).flatten(0, 1).to(q.dtype)",
+    ),
 )
 ghost(
     ID,
