@@ -54,13 +54,13 @@ def test_a_shared_beginning_is_held_once(answer):
 
 @pytest.mark.kata("level12.worksheet.run_again")
 def test_of_a_cached_prompt_the_last_block_runs_again(answer):
-    """Without a token that runs there are no logits. Oracle: blocks are found one by one, as long as one token stays."""
+    """Without a token that runs there are no logits. Oracle: blocks, found until one token stays."""
     answer("run_again").equals(1280 - hit(1280, 1280), rel=0.01)
 
 
 @pytest.mark.kata("level12.worksheet.first_step")
 def test_prompts_of_one_step_share(answer):
-    """A burst behind one system prompt pays for it once. Oracle: a walk over the prompts and the blocks known so far."""
+    """A burst behind one system prompt pays for it once. Oracle: a walk over all beginnings."""
     known, ran = set(), 0
     for name in "abc":
         prompt = [("all" if i < 520 else name, i) for i in range(700)]
