@@ -541,17 +541,20 @@ def test_no_more_run_than_max_num_seqs(expect):
 
     def at_most(seqs, *rows):
         def rows_story(cls):
-            waiting = [(text(2, 1), []), (text(3, 2), []), (text(4, 3), [])]
+            waiting = [(text(2 + n, n), []) for n in (1, 2, 3, 4)]
             made = begun(cls, *rows, seqs=seqs, waiting=waiting)
             return only(let_in(made, 16), "left", "scheduled", "running", "waiting")
 
         return rows_story
 
     one = (text(1, 2), [7], 2)
-    expect.story(at_most(3, one), Scheduler).equals([13, [("r1", 1), ("r2", 2)], ["r0", "r1", "r2"], ["r3"]])
-    expect.story(at_most(2), Scheduler).equals([13, [("r0", 1), ("r1", 2)], ["r0", "r1"], ["r2"]])
-    expect.story(at_most(1, one), Scheduler).equals([16, [], ["r0"], ["r1", "r2", "r3"]])
-    expect.story(at_most(9), Scheduler).equals([10, [("r0", 1), ("r1", 2), ("r2", 3)], ["r0", "r1", "r2"], []])
+    expect.story(at_most(2), Scheduler).equals([13, [("r0", 1), ("r1", 2)], ["r0", "r1"], ["r2", "r3"]])
+    expect.story(at_most(3, one), Scheduler).equals([13, [("r1", 1), ("r2", 2)], ["r0", "r1", "r2"], ["r3", "r4"]])
+    expect.story(at_most(1, one), Scheduler).equals([16, [], ["r0"], ["r1", "r2", "r3", "r4"]])
+    expect.story(at_most(9), Scheduler).holds(
+        lambda got: got == [6, [("r0", 1), ("r1", 2), ("r2", 3), ("r3", 4)], ["r0", "r1", "r2", "r3"], []],
+        "all four are let in",
+    )
 
 
 @WAITING
@@ -779,6 +782,7 @@ def test_there_is_no_token_in_the_middle_of_a_prompt(expect):
         (5, 7, {"limit": 3}, 1000, 3),
         (1, 7, {"limit": 1}, 1000, 1),
         (5, 7, {"limit": 9}, 8, 3),
+        (1, 7, {"limit": 9}, 3, 2),
         (5, 7, {"limit": 9}, 6, 1),
         (5, 7, {"limit": 2}, 8, 2),
         (5, 7, {"limit": 9, "stop_ids": (3, 7)}, 1000, 1),
@@ -790,6 +794,7 @@ def test_there_is_no_token_in_the_middle_of_a_prompt(expect):
         "limit",
         "limit of one",
         "max_model_len",
+        "max_model_len of prompt and output",
         "max_model_len of one more",
         "limit before max_model_len",
         "the second stop id",
@@ -805,10 +810,10 @@ def test_each_end(expect, prompt, token, request_of, max_len, right):
     def its_end(cls):
         made = queue(cls, text(1, prompt), max_len=max_len, **request_of)
         [sequence] = made.sequences.values()
-        ended = [step[2] for step in steps(made, right, token)]
+        ended = [step[2] for step in steps(made, right + 3, token)]
         return ended, sequence.output, list(made.sequences), len(made.running), len(made.waiting), made.kv.pool.num_free
 
-    expect.story(its_end, Scheduler).equals(([[]] * (right - 1) + [["r0"]], [token] * right, [], 0, 0, 10))
+    expect.story(its_end, Scheduler).equals(([[]] * (right - 1) + [["r0"], [], [], []], [token] * right, [], 0, 0, 10))
 
 
 @UPDATE
