@@ -157,7 +157,16 @@ def test_after_each_call(expect):
 
     def step_by_step(cls):
         pool, seen = cls(6), []
-        calls = (*THREE, (free, [3, 2, 1]), (touch, [1]), (touch, [1, 2]), (free, [1]), (free, [1]), (free, [2]), (new, 4))
+        calls = (
+            *THREE,
+            (free, [3, 2, 1]),
+            (touch, [1]),
+            (touch, [1, 2]),
+            (free, [1]),
+            (free, [1]),
+            (free, [2]),
+            (new, 4),
+        )
         for name, *args in calls:
             getattr(pool, name)(*args)
             seen.append((list(pool.free_ids()), pool.num_free))
@@ -241,7 +250,10 @@ def lived(num_blocks, seed, steps=120):
                 return {"step": step, "call": (name, *args), "yours": yours, "right": right}
             taken = [block for table in tables for block in table]
             assert all(paper.users[block] == taken.count(block) for block in range(1, num_blocks))
-            assert sorted({*taken}) + sorted(paper.row) == [*sorted({*taken}), *sorted({*range(1, num_blocks)} - {*taken})]
+            assert sorted({*taken}) + sorted(paper.row) == [
+                *sorted({*taken}),
+                *sorted({*range(1, num_blocks)} - {*taken}),
+            ]
         return {}
 
     return life

@@ -77,22 +77,24 @@ def test_the_example(expect):
     expect.story(lambda cls: told(cls, *EXAMPLE), FreeQueue).equals(right)
 
 
+pop, take, append, prepend = "popleft", "remove", "append_n", "prepend_n"
+
 STORIES = {
-    "the next one": ([1, 2, 3], ("remove", 1), ("popleft",), ("popleft",), ("append_n", [1]), ("popleft",)),
-    "the last of all": ([1, 2, 3], ("remove", 3), ("append_n", [4]), ("remove", 4), ("remove", 2), ("append_n", [9, 3])),
-    "empty again": ([5], ("popleft",), ("append_n", [6, 5]), ("popleft",), ("popleft",), ("prepend_n", [4, 2])),
-    "from nothing": ([], ("prepend_n", [3, 1]), ("append_n", [2]), ("prepend_n", [9])),
-    "nothing to add": ([2, 1], ("append_n", []), ("prepend_n", []), ("popleft",), ("popleft",), ("append_n", [])),
-    "comes back elsewhere": ([1, 2, 3, 4], ("remove", 2), ("append_n", [2]), ("popleft",), ("popleft",), ("popleft",)),
-    "comes back in front": ([1, 2, 3, 4], ("remove", 3), ("prepend_n", [3]), ("popleft",), ("append_n", [3]), ("popleft",)),
-    "neighbours": ([1, 2, 3, 4, 5], ("remove", 3), ("remove", 2), ("remove", 4), ("append_n", [3]), ("popleft",)),
-    "three in front": ([4], ("prepend_n", [1, 2, 3]), ("prepend_n", [9, 8]), ("popleft",), ("popleft",), ("popleft",)),
-    "no order of ids": ([30, 10, 20], ("popleft",), ("append_n", [5, 30, 1]), ("popleft",), ("popleft",), ("popleft",)),
-    "with a 0": ([0, 3], ("popleft",), ("append_n", [0]), ("prepend_n", [0, 5]), ("remove", 3), ("popleft",), ("remove", 0)),
-    "nobody there": ([], ("popleft",), ("remove", 1), ("append_n", [1]), ("popleft",), ("popleft",), ("remove", 1)),
-    "twice": ([1, 2], ("append_n", [3, 1]), ("prepend_n", [2]), ("append_n", [4, 4]), ("remove", 1), ("remove", 1)),
-    "one or none": ([7], ("remove", 7), ("prepend_n", [7]), ("remove", 7), ("append_n", [7]), ("popleft",), ("popleft",)),
-    "the middle of six": ([6, 1, 5, 2, 4, 3], ("remove", 2), ("remove", 6), ("remove", 3), ("popleft",), ("append_n", [6])),
+    "the next one": ([1, 2, 3], (take, 1), (pop,), (pop,), (append, [1]), (pop,)),
+    "the last of all": ([1, 2, 3], (take, 3), (append, [4]), (take, 4), (take, 2), (append, [9, 3])),
+    "empty again": ([5], (pop,), (append, [6, 5]), (pop,), (pop,), (prepend, [4, 2])),
+    "from nothing": ([], (prepend, [3, 1]), (append, [2]), (prepend, [9])),
+    "nothing to add": ([2, 1], (append, []), (prepend, []), (pop,), (pop,), (append, [])),
+    "comes back elsewhere": ([1, 2, 3, 4], (take, 2), (append, [2]), (pop,), (pop,), (pop,)),
+    "comes back in front": ([1, 2, 3, 4], (take, 3), (prepend, [3]), (pop,), (append, [3]), (pop,)),
+    "neighbours": ([1, 2, 3, 4, 5], (take, 3), (take, 2), (take, 4), (append, [3]), (pop,)),
+    "three in front": ([4], (prepend, [1, 2, 3]), (prepend, [9, 8]), (pop,), (pop,), (pop,)),
+    "no order of ids": ([30, 10, 20], (pop,), (append, [5, 30, 1]), (pop,), (pop,), (pop,)),
+    "with a 0": ([0, 3], (pop,), (append, [0]), (prepend, [0, 5]), (take, 3), (pop,), (take, 0)),
+    "nobody there": ([], (pop,), (take, 1), (append, [1]), (pop,), (pop,), (take, 1)),
+    "twice": ([1, 2], (append, [3, 1]), (prepend, [2]), (append, [4, 4]), (take, 1), (take, 1)),
+    "one or none": ([7], (take, 7), (prepend, [7]), (take, 7), (append, [7]), (pop,), (pop,)),
+    "the middle of six": ([6, 1, 5, 2, 4, 3], (take, 2), (take, 6), (take, 3), (pop,), (append, [6])),
 }  # fmt: skip
 
 
@@ -112,7 +114,12 @@ def test_who_is_in_the_queue(expect):
     def asked(cls):
         queue = cls([4, 0, 6])
         seen = [[block in queue for block in range(8)]]
-        for act in (queue.popleft, lambda: queue.remove(6), lambda: queue.append_n([4, 7]), lambda: queue.prepend_n([6])):
+        for act in (
+            queue.popleft,
+            lambda: queue.remove(6),
+            lambda: queue.append_n([4, 7]),
+            lambda: queue.prepend_n([6]),
+        ):
             act()
             seen.append([block in queue for block in range(8)])
         return ["".join("-x"[there] for there in row) for row in seen]

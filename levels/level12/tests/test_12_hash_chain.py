@@ -161,7 +161,9 @@ def grown(steps, block_size, salt):
 def test_a_text_that_grows(expect):
     """By hand: 3, 4, 4, 13, 14, 15 tokens in blocks of 4, and 3 of 3. The next turn of a chat must find what the last
     one has left."""
-    expect(grown, [3, 1, 0, 9, 1, 1], 4, b"t").equals([(0, True), (1, True), (1, True), (3, True), (3, True), (3, True)])
+    expect(grown, [3, 1, 0, 9, 1, 1], 4, b"t").equals(
+        [(0, True), (1, True), (1, True), (3, True), (3, True), (3, True)]
+    )
     expect(grown, [3, 3, 3], 3, b"").equals([(1, True), (2, True), (3, True)])
 
 

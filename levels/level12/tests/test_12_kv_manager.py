@@ -50,8 +50,8 @@ def hits(beginnings, *sequences, free=(), **how):
 @pytest.mark.kata("level12.kv_manager.KVCacheManager.get_computed_blocks")
 @pytest.mark.parametrize(
     "length, right",
-    [(9, ([1, 2], 8)), (8, ([1], 4)), (10, ([1, 2], 8)), (12, ([1, 2], 8)), (13, ([1, 2, 3], 12)), (14, ([1, 2, 3], 12)),
-     (40, ([1, 2, 3], 12)), (5, ([1], 4)), (4, ([], 0)), (3, ([], 0)), (1, ([], 0))],
+    [(9, ([1, 2], 8)), (8, ([1], 4)), (10, ([1, 2], 8)), (12, ([1, 2], 8)), (13, ([1, 2, 3], 12)),
+     (14, ([1, 2, 3], 12)), (40, ([1, 2, 3], 12)), (5, ([1], 4)), (4, ([], 0)), (3, ([], 0)), (1, ([], 0))],
 )  # fmt: skip
 def test_the_last_token_is_left_to_run(expect, length, right):
     """By hand, blocks of 4, tokens 0 .. 11 cached: (length - 1) // 4 blocks at most. A token that is not run gives no
@@ -113,7 +113,9 @@ def test_without_caching_nothing_is_found(expect):
 
 
 @pytest.mark.kata("level12.kv_manager.KVCacheManager.get_computed_blocks")
-@pytest.mark.parametrize("size, length, right", [(1, 3, ([1, 2], 2)), (1, 1, ([], 0)), (3, 7, ([1, 2], 6)), (3, 6, ([1], 3))])
+@pytest.mark.parametrize(
+    "size, length, right", [(1, 3, ([1, 2], 2)), (1, 1, ([], 0)), (3, 7, ([1, 2], 6)), (3, 6, ([1], 3))]
+)
 def test_blocks_of_other_sizes(expect, size, length, right):
     """By hand. With blocks of 1 only the last token is computed again."""
     expect(hits, up_to(size, 2 * size, 3 * size), (range(length),), size=size).equals(([right], True))
@@ -152,7 +154,8 @@ def test_a_sequence_that_grows_finds_more(expect):
 
 @pytest.mark.kata("level12.kv_manager.KVCacheManager.get_computed_blocks")
 @pytest.mark.parametrize(
-    "max_tokens, right", [(11, [1, 2]), (12, [1, 2, 3]), (3, []), (4, [1]), (0, []), (7, [1]), (8, [1, 2]), (99, [1, 2, 3])]
+    "max_tokens, right",
+    [(11, [1, 2]), (12, [1, 2, 3]), (3, []), (4, [1]), (0, []), (7, [1]), (8, [1, 2]), (99, [1, 2, 3])],
 )
 def test_the_longest_hit(expect, max_tokens, right):
     """The part, by hand: as many blocks as max_tokens fill, in the order of the keys, if there are so many."""
@@ -205,7 +208,9 @@ class Paper:
         self.row = free[len(new) :]
         self.holds = [(block, what) for block, what in self.holds if block not in new]
         self.tables[sequence.id] = table + new
-        for block, what in list(zip(table + new, self.beginnings(sequence)))[: total // self.size if self.caching else 0]:
+        for block, what in list(zip(table + new, self.beginnings(sequence)))[
+            : total // self.size if self.caching else 0
+        ]:
             if block not in [one for one, _ in self.holds]:
                 self.holds.append((block, what))
         return new
@@ -297,13 +302,14 @@ def on_paper(size, num_blocks, *calls, caching=True):
 
 # ---- allocate_slots
 
+come, go, say, leave = "come", "go", "say", "leave"  # what a desk is told
 A9, B5, C20 = list(range(9)), [50, 51, 52, 53, 54], list(range(20))
 
 
 @pytest.mark.kata("level12.kv_manager.KVCacheManager.allocate_slots")
 def test_the_example(expect):
     """The docstring's, by hand: a fourth token still fits into block 1, a fifth needs one more block."""
-    calls = ("come", "a", [1, 2, 3], 3), ("say", "a", 7), ("go", "a", 1), ("say", "a", 7), ("go", "a", 1)
+    calls = (come, "a", [1, 2, 3], 3), (say, "a", 7), (go, "a", 1), (say, "a", 7), (go, "a", 1)
     right = [[1], None, [], None, [2]], ({"a": [1, 2]}, [3, 4, 5, 6, 7], [1, 1, 0, 0, 0, 0, 0], "k------")
     expect(told, 4, 8, *calls).equals(right)
 
@@ -317,54 +323,54 @@ def test_the_example(expect):
 )  # fmt: skip
 def test_no_more_blocks_than_are_needed(expect, length, at_once, right):
     """By hand, a prompt in chunks: first the last block is filled, and only then there is a new one."""
-    first, *others = [("come", "a", list(range(length)), at_once[0]), *[("go", "a", n) for n in at_once[1:]]]
+    first, *others = [(come, "a", list(range(length)), at_once[0]), *[(go, "a", n) for n in at_once[1:]]]
     seen = on_paper(4, 8, first, *others)
     assert seen[0] == right
     expect(told, 4, 8, first, *others).equals(seen)
 
 
 STORIES = {
-    "a hit in use": (8, ("come", "a", A9, 9), ("come", "b", A9, 1)),
-    "a hit in the same step": (8, ("come", "a", A9, 9), ("come", "b", [*A9[:8], 70, 71], 2), ("come", "c", A9[:6], 2)),
-    "a free hit": (8, ("come", "a", A9, 9), ("leave", "a"), ("come", "b", C20, 5)),
-    "a free hit that is just enough": (6, ("come", "a", A9, 9), ("leave", "a"), ("come", "b", C20, 12)),
-    "a free hit that is too large": (5, ("come", "a", A9, 9), ("leave", "a"), ("come", "b", C20, 12)),
-    "free hits count": (5, ("come", "a", A9, 9), ("leave", "a"), ("come", "b", C20, 9), ("come", "c", B5, 1)),
-    "a hit that would be given away next": (4, ("come", "a", A9, 9), ("leave", "a"), ("come", "c", B5, 2),
-                                            ("come", "b", A9, 1), ("leave", "c"), ("come", "d", A9, 1)),
-    "all free blocks are the hit": (4, ("come", "a", C20[:12], 12), ("leave", "a"), ("come", "b", C20[:13], 1),
-                                    ("come", "c", C20[:12], 4), ("come", "d", C20[:12], 1)),
-    "half of the hit is free": (7, ("come", "a", A9, 9), ("come", "b", A9[:5], 1), ("leave", "a"), ("come", "c", C20, 12),
-                                ("come", "d", A9, 1), ("come", "e", B5, 5)),
-    "the last one that is free": (3, ("come", "a", B5, 4), ("go", "a", 1)),
-    "too few": (3, ("come", "a", A9, 4), ("go", "a", 5), ("go", "a", 4), ("go", "a", 1)),
-    "nothing at all": (2, ("come", "a", B5, 4), ("come", "b", A9, 1), ("come", "c", A9, 9)),
-    "the whole must fit": (4, ("come", "a", A9, 2, True), ("come", "b", C20, 2, True), ("come", "c", C20[8:], 2, True)),
-    "the whole just fits": (4, ("come", "a", C20[:12], 1, True), ("go", "a", 4, True), ("go", "a", 7, True)),
-    "the whole does not fit": (4, ("come", "a", C20[:13], 1, True), ("come", "b", C20[:13], 1)),
-    "the whole with its output": (4, ("come", "a", C20[:9], 1, True, True, [1, 2, 3, 4]), ("come", "b", A9, 9, True)),
-    "the whole behind a hit": (6, ("come", "a", A9, 9), ("leave", "a"), ("come", "c", C20[:19], 1, True),
-                               ("come", "b", C20, 1, True), ("come", "d", [*C20, 0], 1, True)),
-    "the whole behind a free hit": (5, ("come", "a", A9, 9), ("leave", "a"), ("come", "b", C20[:17], 1, True),
-                                    ("come", "c", C20[:16], 1, True)),
-    "the whole behind a hit in use": (6, ("come", "a", A9, 9), ("come", "b", C20[:17], 1, True), ("leave", "a")),
-    "room was asked for all": (6, ("come", "a", C20, 1, True), ("go", "a", 9), ("come", "b", B5, 5)),
-    "a key when it is full": (8, ("come", "a", A9, 3), ("come", "b", A9, 3), ("go", "a", 1), ("come", "c", A9, 5)),
-    "a key for what a decode fills": (8, ("come", "a", [1, 2, 3], 3), ("say", "a", 4), ("go", "a", 1), ("say", "a", 5),
-                                      ("come", "b", [1, 2, 3, 4, 5], 1)),
-    "a key in the middle of a chunk": (8, ("come", "a", C20, 6), ("go", "a", 7), ("come", "b", C20, 1), ("go", "a", 7)),
-    "one key, two blocks": (9, ("come", "a", A9, 9), ("come", "b", A9, 9, False, False), ("go", "a", 1)),
-    "the first of two is given away": (8, ("come", "a", A9, 8), ("come", "b", A9, 8, False, False), ("leave", "a"),
-                                       ("come", "c", B5, 5), ("come", "d", B5[1:], 4), ("come", "e", A9, 1)),
-    "comes back": (8, ("come", "a", A9, 9), ("leave", "a"), ("come", "b", B5, 5), ("come", "a", A9, 1, True, True, [9, 9, 9]),
-                   ("go", "a", 3), ("say", "a", 9), ("go", "a", 1)),
-    "comes back alone": (4, ("come", "a", A9, 9), ("leave", "a"), ("come", "a", A9, 4, False, False), ("go", "a", 5)),
-    "another salt": (9, ("come", "a", A9, 9, False, True, (), b"x"), ("come", "b", A9, 5), ("come", "c", A9, 1, False, True,
-                                                                                          (), b"x")),
-    "a block twice in a prompt": (9, ("come", "a", [5] * 13, 13), ("come", "b", [5] * 13, 1), ("come", "c", [5] * 9, 1)),
-    "on and on": (9, ("come", "a", A9, 9), *[("say", "a", 3), ("go", "a", 1)] * 12, ("come", "b", [*A9, 3, 3, 3, 3], 1)),
-    "two in turn": (8, ("come", "a", A9, 3), ("come", "b", B5, 2), ("go", "a", 2), ("go", "b", 3), ("go", "a", 4),
-                    ("say", "b", 1), ("go", "b", 1)),
+    "a hit in use": (8, (come, "a", A9, 9), (come, "b", A9, 1)),
+    "a hit in the same step": (8, (come, "a", A9, 9), (come, "b", [*A9[:8], 70, 71], 2), (come, "c", A9[:6], 2)),
+    "a free hit": (8, (come, "a", A9, 9), (leave, "a"), (come, "b", C20, 5)),
+    "a free hit that is just enough": (6, (come, "a", A9, 9), (leave, "a"), (come, "b", C20, 12)),
+    "a free hit that is too large": (5, (come, "a", A9, 9), (leave, "a"), (come, "b", C20, 12)),
+    "free hits count": (5, (come, "a", A9, 9), (leave, "a"), (come, "b", C20, 9), (come, "c", B5, 1)),
+    "a hit that would be given away next": (4, (come, "a", A9, 9), (leave, "a"), (come, "c", B5, 2),
+                                            (come, "b", A9, 1), (leave, "c"), (come, "d", A9, 1)),
+    "all free blocks are the hit": (4, (come, "a", C20[:12], 12), (leave, "a"), (come, "b", C20[:13], 1),
+                                    (come, "c", C20[:12], 4), (come, "d", C20[:12], 1)),
+    "half of the hit is free": (7, (come, "a", A9, 9), (come, "b", A9[:5], 1), (leave, "a"), (come, "c", C20, 12),
+                                (come, "d", A9, 1), (come, "e", B5, 5)),
+    "the last one that is free": (3, (come, "a", B5, 4), (go, "a", 1)),
+    "too few": (3, (come, "a", A9, 4), (go, "a", 5), (go, "a", 4), (go, "a", 1)),
+    "nothing at all": (2, (come, "a", B5, 4), (come, "b", A9, 1), (come, "c", A9, 9)),
+    "the whole must fit": (4, (come, "a", A9, 2, True), (come, "b", C20, 2, True), (come, "c", C20[8:], 2, True)),
+    "the whole just fits": (4, (come, "a", C20[:12], 1, True), (go, "a", 4, True), (go, "a", 7, True)),
+    "the whole does not fit": (4, (come, "a", C20[:13], 1, True), (come, "b", C20[:13], 1)),
+    "the whole with its output": (4, (come, "a", C20[:9], 1, True, True, [1, 2, 3, 4]), (come, "b", A9, 9, True)),
+    "the whole behind a hit": (6, (come, "a", A9, 9), (leave, "a"), (come, "c", C20[:19], 1, True),
+                               (come, "b", C20, 1, True), (come, "d", [*C20, 0], 1, True)),
+    "the whole behind a free hit": (5, (come, "a", A9, 9), (leave, "a"), (come, "b", C20[:17], 1, True),
+                                    (come, "c", C20[:16], 1, True)),
+    "the whole behind a hit in use": (6, (come, "a", A9, 9), (come, "b", C20[:17], 1, True), (leave, "a")),
+    "room was asked for all": (6, (come, "a", C20, 1, True), (go, "a", 9), (come, "b", B5, 5)),
+    "a key when it is full": (8, (come, "a", A9, 3), (come, "b", A9, 3), (go, "a", 1), (come, "c", A9, 5)),
+    "a key for what a decode fills": (8, (come, "a", [1, 2, 3], 3), (say, "a", 4), (go, "a", 1), (say, "a", 5),
+                                      (come, "b", [1, 2, 3, 4, 5], 1)),
+    "a key in the middle of a chunk": (8, (come, "a", C20, 6), (go, "a", 7), (come, "b", C20, 1), (go, "a", 7)),
+    "one key, two blocks": (9, (come, "a", A9, 9), (come, "b", A9, 9, False, False), (say, "a", 1), (go, "a", 1)),
+    "the first of two is given away": (8, (come, "a", A9, 8), (come, "b", A9, 8, False, False), (leave, "a"),
+                                       (come, "c", B5, 5), (come, "d", B5[1:], 4), (come, "e", A9, 1)),
+    "comes back": (8, (come, "a", A9, 9), (leave, "a"), (come, "b", B5, 5), (come, "a", A9, 1, True, True, [9, 9, 9]),
+                   (go, "a", 3), (say, "a", 9), (go, "a", 1)),
+    "comes back alone": (4, (come, "a", A9, 9), (leave, "a"), (come, "a", A9, 4, False, False), (go, "a", 5)),
+    "another salt": (9, (come, "a", A9, 9, False, True, (), b"x"), (come, "b", A9, 5),
+                     (come, "c", A9, 1, False, True, (), b"x")),
+    "a block twice in a prompt": (9, (come, "a", [5] * 13, 13), (come, "b", [5] * 13, 1), (come, "c", [5] * 9, 1)),
+    "on and on": (9, (come, "a", A9, 9), *[(say, "a", 3), (go, "a", 1)] * 12, (come, "b", [*A9, 3, 3, 3, 3], 1)),
+    "two in turn": (8, (come, "a", A9, 3), (come, "b", B5, 2), (go, "a", 2), (go, "b", 3), (go, "a", 4),
+                    (say, "b", 1), (go, "b", 1)),
 }  # fmt: skip
 
 
@@ -423,8 +429,8 @@ def test_blocks_taken(expect):
         manager.pool.free_blocks([4, 3])
         a, b = asked("a", [7] * 20), asked("b", [8] * 20)
         with_a = [manager.blocks_taken(a, tokens, []) for tokens in (3, 8, 9, 12, 13, 20)]
-        with_b = [manager.blocks_taken(b, tokens, hit) for tokens, hit in
-                  ((4, []), (5, []), (9, [1]), (9, [1, 2]), (9, [3]), (9, [3, 4]), (12, [1, 3]), (17, [3, 4]), (8, [3, 4]))]  # fmt: skip
+        hits = (4, []), (5, []), (9, [1]), (9, [1, 2]), (9, [3]), (9, [3, 4]), (12, [1, 3]), (17, [3, 4]), (8, [3, 4])
+        with_b = [manager.blocks_taken(b, tokens, hit) for tokens, hit in hits]
         return with_a, with_b, state_of(manager)[0]
 
     right = [0, 0, 1, 1, 2, 3], [1, 2, 2, 1, 3, 3, 2, 5, 2], {"a": [1, 2]}
@@ -456,15 +462,15 @@ def lived(size, num_blocks, seed, caching=True, steps=60, **how):
             output = [draw.randrange(3) for _ in range(draw.choice([0, 0, size]))]
             cached = len(paper.paper.hit(asked("x", prompt, output))) * size
             num_new = draw.randrange(len(prompt) + len(output) - cached) + 1
-            call = "come", f"r{step}", prompt, num_new, draw.random() < 0.4, True, output
+            call = come, f"r{step}", prompt, num_new, draw.random() < 0.4, True, output
         elif act == "go":
             id = draw.choice(owners)
             if not paper.sequences[id].pending:
                 for one in (desk, paper):
                     one.say(id, step % 3)
-            call = "go", id, draw.randrange(paper.sequences[id].pending) + 1
+            call = go, id, draw.randrange(paper.sequences[id].pending) + 1
         else:
-            call = "leave", draw.choice(owners)
+            call = leave, draw.choice(owners)
         name, *args = call
         yours = getattr(desk, name)(*args), state_of(desk.manager)
         right = getattr(paper, name)(*args), paper.paper.state()
@@ -517,7 +523,7 @@ def lived_by_free(size, num_blocks, seed):
 def test_the_end_is_forgotten_first(expect, length, right):
     """By hand, 8 blocks of 4: the free queue afterwards. Without the first block nothing behind it can be hit, so the
     first is the last to be given away; the block that is not full has no key, and goes to the front."""
-    calls = ("come", "a", list(range(length)), length), ("leave", "a")
+    calls = (come, "a", list(range(length)), length), (leave, "a")
     keyed = "k" * (length // 4) + "-" * (7 - length // 4)
     seen = [list(range(1, -(-length // 4) + 1)), None], ({}, right, [0] * 7, keyed)
     expect(freed, 4, 8, *calls).equals(seen)
