@@ -174,6 +174,21 @@ def test_small_schedules_of_the_concepts(solved):
     assert f"in blocks 1, 2 and 3, of 8, the queue is {' '.join(map(str, free))}" in ANSWERS
 
 
+def test_the_schedules_of_the_checkpoint(solved):
+    """Plans depend on the tokens only through what is equal, so no model is needed: here all outputs differ."""
+    prompts = [[*range(96), *range(100 * i, 100 * i + 10)] for i in range(1, 5)]
+    found = {}
+    for num_blocks in (24, 13, 12):
+        plans = [out for out, _, _ in steps_of(solved, prompts, 24, num_blocks, 16, 4096, 8)]
+        ran = [sum(out.num_scheduled.values()) for out in plans]
+        found[num_blocks] = len(plans), sum(ran), sum(len(out.preempted) for out in plans)
+        assert ran[0] == 136
+    steps, tokens, preempted = zip(*found.values())
+    said = "A pool of 24 blocks, block 0 among them, takes {} steps, 13 blocks take {}, and 12 take {}.".format(*steps)
+    assert said in LESSON
+    assert "{}, {} and {}, with {}, {} and {} preemptions".format(*tokens, *preempted) in LESSON
+
+
 def test_the_table_of_a_step_on_smollm2(solved):
     """Every cell from the rules; the right batch is the same."""
     tables, starts, ends = [[1, 2, 3], [1, 2, 4]], (0, 8), (9, 10)

@@ -100,12 +100,6 @@ slip(
     value=(3406 - 1 - 20) // (ceil(1700 / 32) - 20),
 )
 slip(
-    "level12.worksheet.at_once",
-    "shared_by_each_pair",
-    "42: one of two requests was let in; all of them share the same 20 blocks.",
-    value=42,
-)
-slip(
     "level12.worksheet.run_again",
     "nothing",
     "0: all of it is cached, but then nothing runs, and there are no logits to choose from.",
