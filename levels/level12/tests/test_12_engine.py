@@ -419,8 +419,10 @@ def test_a_request_that_can_never_fit_is_refused_at_the_door(expect):
 @pytest.mark.kata("level12.engine.Engine")
 def test_a_pass_that_fails_is_as_if_it_had_not_been(expect):
     """Blocks get their keys before their tokens have run: what a failed pass should have written must not be found by
-    anybody. The error comes out, and the next step goes on."""
-    a, b, c = ask("a", [1, 2, 3, 4, 5], 4), ask("b", [1, 2, 3, 4, 6], 3), ask("c", [1, 2, 3, 4, 5, 6, 7, 8, 9], 2)
+    anybody. The client of b hangs up, and c asks the same and more. The error comes out, and the next step goes on."""
+    a, b, c = (
+        ask(id, [1, 2, 3, 4, *rest], n) for id, rest, n in zip("abc", ([5], [6, 7, 8, 9], [6, 7, 8, 9, 10]), (4, 3, 2))
+    )
 
     def fails(cls):
         served = Watched(cls, block_size=2)
