@@ -36,13 +36,14 @@ def by_content(calls):
         [(None, [1, 23]), (None, [12, 3]), (None, [123]), (None, [1, 2, 3])],
         [(None, [0]), (None, [0, 0]), (None, [1]), (None, [1, 0]), (None, [0, 1]), (None, []), (None, [256])],
         [(None, [7]), (None, [7 + 2**8]), (None, [7 + 2**16]), (None, [7 + 2**24]), (None, [2**32 - 1])],
+        [(None, [2**24]), (None, [2**24 + 1]), (None, [2**31 - 1]), (None, [2**31]), (None, [2**32 - 2])],
         [(KEY, [3, 4], b"a"), (KEY, [3, 4], b"b"), (KEY, [3, 4], b"aa"), (KEY, [3, 4], b"a"), (KEY, [3, 4], b"")],
         [(None, [], b"\1\0\0\0"), (None, [1], b""), (None, [], b"\0\0\0\1"), (None, [], b"1"), (None, [49], b"")],
         [(None, [65, 66], b"C"), (None, [65], b"BC"), (None, [65], b"66,C"), (None, [65, 66, 67], b"")],
         [(None, [5], KEY), (KEY, [5], b""), (KEY, [5], KEY), (OTHER, [5], KEY), (None, [5], b"")],
         [(None, [1, 2, 3, 4]), (None, [1, 3, 2, 4]), (None, [4, 3, 2, 1]), (None, [2, 2, 3, 3]), (None, [1, 1, 4, 4])],
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_a_key_depends_on_all_that_goes_in(expect, calls):
     """Oracle: equality of (parent, tokens, extra). Where two contents had one key, one user would read what another
@@ -51,16 +52,18 @@ def test_a_key_depends_on_all_that_goes_in(expect, calls):
 
 
 def shape(parents):
-    """(type, length) of the keys; and how many of the 32 bytes are the same in all of them."""
+    """(type, length) of the keys; and how many of the 32 bytes tell something that no other byte tells."""
     keys = [hash_block(parent, [i, 7]) for parent in parents for i in range(40)]
-    return sorted({(type(key).__name__, len(key)) for key in keys}), sum(len(set(column)) == 1 for column in zip(*keys))
+    return sorted({(type(key).__name__, len(key)) for key in keys}), len(
+        {column for column in zip(*keys) if len({*column}) > 1}
+    )
 
 
 @pytest.mark.kata("level12.hash_chain.hash_full_blocks")
 def test_a_key_is_32_bytes(expect):
     """All 32 of them count: with the 64 bits of Python's hash() somebody can look for a prompt that has another's key.
-    That a byte of SHA-256 is the same in 80 keys has a chance of 256^-79."""
-    expect(shape, [None, KEY]).equals(([("bytes", 32)], 0))
+    That a byte of SHA-256 is the same in 80 keys, or always equal to another one, has a chance of about 256^-79."""
+    expect(shape, [None, KEY]).equals(([("bytes", 32)], 32))
 
 
 @pytest.mark.kata("level12.hash_chain.hash_full_blocks")
@@ -165,6 +168,19 @@ def test_a_text_that_grows(expect):
         [(0, True), (1, True), (1, True), (3, True), (3, True), (3, True)]
     )
     expect(grown, [3, 3, 3], 3, b"").equals([(1, True), (2, True), (3, True)])
+
+
+@pytest.mark.kata("level12.hash_chain.hash_full_blocks")
+def test_the_known_keys_are_the_callers_own(expect):
+    """Two sequences may go on from the keys of one: a list that grows under the other's hands has keys that are not
+    its own."""
+
+    def fork(known):
+        left, right = ([5, 5, 6, 6, end, end] for end in (7, 8))
+        keys = [hash_full_blocks(text, 2, b"", known) for text in (left, right, left)]
+        return known == [KEY, OTHER], keys[0] == keys[2], [len(one) for one in keys]
+
+    expect(fork, [KEY, OTHER]).equals((True, True, [3, 3, 3]))
 
 
 def digests(known):

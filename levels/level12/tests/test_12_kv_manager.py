@@ -34,7 +34,7 @@ def up_to(*ends):
 
 
 def hits(beginnings, *sequences, free=(), **how):
-    """What is found of each sequence; the free blocks, the users and the tables must be as they were."""
+    """What is found of each sequence; the sequence, the free blocks, users and tables must be as they were."""
     manager = filled(beginnings, **how)
     manager.pool.free_blocks(free)
 
@@ -42,9 +42,11 @@ def hits(beginnings, *sequences, free=(), **how):
         users = [manager.pool.ref_count(block) for block in range(1, manager.pool.num_blocks)]
         return list(manager.pool.free_ids()), users, dict(manager.tables)
 
-    before = state()
-    found = [manager.get_computed_blocks(asked("a", *sequence)) for sequence in sequences]
-    return [(list(blocks), tokens) for blocks, tokens in found], state() == before
+    before, sequences = state(), [asked("a", *sequence) for sequence in sequences]
+    texts = [(one.tokens, 0) for one in sequences]
+    found = [manager.get_computed_blocks(one) for one in sequences]
+    same = state() == before and [(one.tokens, one.computed) for one in sequences] == texts
+    return [(list(blocks), tokens) for blocks, tokens in found], same
 
 
 @pytest.mark.kata("level12.kv_manager.KVCacheManager.get_computed_blocks")

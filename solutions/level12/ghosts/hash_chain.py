@@ -48,6 +48,11 @@ _hash(
     (OWN, '(token % 65536).to_bytes(2, "little") for token in tokens'),
 )
 _hash(
+    "single_precision",
+    "A float32 has 24 bits: 16777216 and 16777217 get one key. Ids are whole numbers, so keep them so.",
+    (OWN, '__import__("struct").pack("f", token) for token in tokens'),
+)
+_hash(
     "extra_ignored",
     "The extra does not enter your key: two tenants with different salts find each other's blocks.",
     (EXTRA, 'sha256(b"").digest()'),
@@ -113,6 +118,11 @@ _hash(
     "known_computed_again",
     "The known keys stay as they are; yours are all computed again, in each step of a long chat.",
     (KNOWN, "keys = []"),
+)
+_hash(
+    "known_list_grows",
+    "The known keys are the caller's list: work on a copy, or a sequence that shares it gets keys of other tokens.",
+    (KNOWN, "keys = known if isinstance(known, list) else list(known)"),
 )
 _hash(
     "known_ones_twice",

@@ -86,6 +86,11 @@ _get(
     ("        " + TOKENS, "        self.pool.touch(hit)\n        " + TOKENS),
 )
 _get(
+    "counts_as_computed_at_once",
+    "Nothing is changed: if there is no room it goes on waiting, and by then its hit may be gone. Who lets it in counts.",
+    ("        " + TOKENS, "        sequence.computed = len(hit) * self.block_size\n        " + TOKENS),
+)
+_get(
     "counts_blocks",
     "The second value is a number of tokens: blocks times block_size.",
     (TOKENS, "return hit, len(hit)"),
