@@ -49,7 +49,7 @@ class Engine:
     computed again: a request gets the tokens that it would get alone, each once. Stop strings are not looked at here.
     Example: 4 usable blocks of 4, two prompts of 4 with 9 tokens to come: one is preempted, and both get all their 9.
     ValueError: an id that is still in use; an empty prompt, one that leaves no room for a token, max_tokens below 1;
-    more tokens, all but the last of max_tokens, than the whole pool has room for.
+    more tokens, all but the last of those it may get, than the whole pool has room for.
 
     ●●● · about 15 lines · needs level12.batch.build_batch, level12.paged.decode_attention,
     level12.scheduler.Scheduler.update

@@ -417,6 +417,19 @@ def test_a_request_that_can_never_fit_is_refused_at_the_door(expect):
 
 
 @pytest.mark.kata("level12.engine.Engine")
+def test_what_a_request_may_get_has_to_fit_and_not_what_it_asks_for(expect):
+    """An API's default of max_tokens is far more than a context. 16 slots, 12 positions, a prompt of 10: two tokens."""
+    request = ask("a", [4, 7] * 5, 100)
+
+    def to_the_end(cls):
+        served = Watched(cls, num_blocks=5, max_model_len=12)
+        served.add(request)
+        return served.steps(3), served.left()
+
+    expect.story(to_the_end, Engine).equals(([[event] for event in events(request, 12)] + [[]], (0, 0)))
+
+
+@pytest.mark.kata("level12.engine.Engine")
 def test_a_pass_that_fails_is_as_if_it_had_not_been(expect):
     """Blocks get their keys before their tokens have run: what a failed pass should have written must not be found by
     anybody. The client of b hangs up, and c asks the same and more. The error comes out, and the next step goes on."""
