@@ -101,6 +101,17 @@ ghost(
 )
 ghost(
     ID,
+    "failed_pass_only_counted_back",
+    "What a failed pass should have written can still be found: its blocks have keys. Undo takes those back, too.",
+    change=(
+        LOGITS,
+        "before = {s.id: s.computed - out.num_scheduled[s.id] for s in chosen}\n        try:\n            "
+        + LOGITS.replace("self._run(out, ", "self.run(self.params, self.config, self.pool, ")
+        + "\n        except BaseException:\n            for s in chosen:\n                s.computed = before[s.id]\n            raise",
+    ),
+)
+ghost(
+    ID,
     "failed_pass_swallowed",
     "An error of the pass belongs to the caller; yours says that the step gave no token.",
     change=(LOGITS, f"try:\n            {LOGITS}\n        except Exception:\n            return []"),
