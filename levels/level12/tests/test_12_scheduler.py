@@ -408,9 +408,15 @@ def test_who_was_preempted_starts_again_with_its_output(expect):
         got = ran(made, 16)
         back = made.sequences["r1"]
         key = made.kv.keys_of(back)[0]
-        return only(got, "scheduled", "waiting", "free"), back.output, back.pending, made.kv.pool.get_cached_block(key)
+        return (
+            only(got, "scheduled", "waiting", "free"),
+            back.output,
+            back.pending,
+            back.limit,
+            made.kv.pool.get_cached_block(key),
+        )
 
-    expect.story(five_tokens_sent, Scheduler).equals(([[("r0", 1)], ["r1", "r2"], [2]], [4, 5, 6, 7, 8], 8, 2))
+    expect.story(five_tokens_sent, Scheduler).equals(([[("r0", 1)], ["r1", "r2"], [2]], [4, 5, 6, 7, 8], 8, 16, 2))
 
     def a_part_alone(cls):
         made = begun(cls, (text(1, 6), [7], 6), (text(2, 7), [7, 8], 8), waiting=[(text(3, 3), [])])
@@ -509,6 +515,12 @@ def test_nobody_overtakes_one_that_does_not_fit(expect):
             "free": [4, 5, 6],
         }
     )
+
+    def larger_than_the_pool(cls):
+        made = begun(cls, blocks=4, waiting=[(text(1, 13), []), (text(2, 2), [])])
+        return only(let_in(made, 16), "left", "scheduled", "running", "waiting")
+
+    expect.story(larger_than_the_pool, Scheduler).equals([16, [], [], ["r0", "r1"]])
 
 
 @WAITING
@@ -729,11 +741,11 @@ def test_waiting_ones_as_the_rules_say(expect):
 
 
 def steps(made, n, token=7):
-    """(scheduled, preempted, finished) of n steps; every request is given the same token, or its own from a dict."""
+    """(scheduled, preempted, finished) of n steps; every request is given the same token."""
     log = []
     for _ in range(n):
         out = made.schedule()
-        tokens = token if isinstance(token, dict) else dict.fromkeys(out.num_scheduled, token)
+        tokens = dict.fromkeys(reversed(out.num_scheduled), token)  # their order says nothing
         log.append((dict(out.num_scheduled), list(out.preempted), made.update(out, tokens)))
     return log
 

@@ -408,6 +408,12 @@ _update(
     "",
 )
 _update(
+    "in_the_order_of_the_samples",
+    "The ids come in the order of the batch, out.num_scheduled; yours goes through `sampled`, whose order says nothing.",
+    "for id in out.num_scheduled:",
+    "for id in [id for id in sampled if id in out.num_scheduled]:",
+)
+_update(
     "freed_from_the_last",
     "Finished ones are freed in the order of the batch, which decides whose blocks go first; yours frees the last first.",
     END,
