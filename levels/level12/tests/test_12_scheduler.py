@@ -15,10 +15,6 @@ import pytest
 from level12.scheduler import Scheduler
 from level12.state import SchedulerOutput, Tracked
 
-RUNNING = pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
-WAITING = pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
-UPDATE = pytest.mark.kata("level12.scheduler.Scheduler.update")
-
 
 def text(first, n):
     """n tokens that no other text has, unless it begins with the same one."""
@@ -250,7 +246,7 @@ def first_wrong(cls, seed, cases, call, rule):
 # ---- schedule_running
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_the_last_one_leaves_when_no_block_is_left(expect):
     """The docstring's example. r0 needs a block and gets r2's; then r1 is the last, and has to leave itself. What
     leaves stands before all others, so that the order of arrival is kept."""
@@ -274,7 +270,7 @@ def test_the_last_one_leaves_when_no_block_is_left(expect):
     )
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_running_ones_get_their_tokens_in_order_until_the_budget_is_spent(expect):
     """A decode is a chunk of one token. r0 is in the middle of its prompt and takes what it wants; r2 gets the rest of
     the budget, and r3 nothing: it stays where it is."""
@@ -308,7 +304,7 @@ def test_running_ones_get_their_tokens_in_order_until_the_budget_is_spent(expect
     )
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_a_token_that_has_room_needs_no_block(expect):
     """No block is free, but r0 and r1 have a place for their next token: the list of new blocks is empty, and that is
     a yes. A server that reads it as a no preempts in nearly every step."""
@@ -320,7 +316,7 @@ def test_a_token_that_has_room_needs_no_block(expect):
     expect.story(no_block_is_free, Scheduler).equals([14, [("r0", 1), ("r1", 1)], [], [[1, 2], [3, 4]], []])
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_the_one_that_runs_short_leaves_itself_when_it_is_the_last(expect):
     """r2 has nobody behind it. The tokens of those before it stay planned, and what is left of the budget is said."""
 
@@ -349,7 +345,7 @@ def test_the_one_that_runs_short_leaves_itself_when_it_is_the_last(expect):
     expect.story(alone_and_too_large, Scheduler).equals([16, [], ["r0"], [], ["r0"], [2, 1]])
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_those_between_run_on(expect):
     """r0 takes the block of r3, the last. r1 and r2 are still there and get theirs, r2 a chunk as large as the budget
     that is left: a preemption ends nobody's turn but the victim's."""
@@ -373,7 +369,7 @@ def test_those_between_run_on(expect):
     )
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_one_may_not_be_enough(expect):
     """r2 and r1 begin with r0's blocks, which r0 goes on using: each of them leaves one block behind. r0 wants two for
     its chunk of 8 all the time, and does not make do with less."""
@@ -398,7 +394,7 @@ def test_one_may_not_be_enough(expect):
     )
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_who_was_preempted_starts_again_with_its_output(expect):
     """Of a prompt of 3 and 5 tokens of output, 8 are to run again: the client has the 5 already, so they must stay
     what they are. Its full block can still be found, and waits at the back of the free queue."""
@@ -432,7 +428,7 @@ def test_who_was_preempted_starts_again_with_its_output(expect):
     )
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_a_long_prompt_gets_no_more_than_the_threshold_beside_others(expect):
     """long_prefill_threshold keeps a long prompt from taking the whole step from those who decode. One that is alone
     delays nobody; a request that waits counts as another one."""
@@ -454,7 +450,7 @@ def test_a_long_prompt_gets_no_more_than_the_threshold_beside_others(expect):
     expect.story(chunks_of(0, long, short), Scheduler).equals([0, [("r0", 16)]])
 
 
-@RUNNING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_running")
 def test_running_ones_as_the_rules_say(expect):
     """250 states at random, by brute force: who runs, who leaves, and which blocks everybody has afterwards. The rules
     themselves say what vLLM did on all its recorded traces."""
@@ -469,7 +465,7 @@ def test_running_ones_as_the_rules_say(expect):
 # ---- schedule_waiting
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_two_with_the_same_beginning_share_it_in_one_step(expect):
     """The docstring's example: r1 finds the two blocks that r0 fills in this very step, and runs 2 tokens of its 10.
     One that counts the cached ones again would write past its table."""
@@ -493,7 +489,7 @@ def test_two_with_the_same_beginning_share_it_in_one_step(expect):
     )
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_nobody_overtakes_one_that_does_not_fit(expect):
     """r1 is too large for what is left; r2 and r3 would fit, and wait behind it. Else a long prompt would never start
     while short ones keep coming. r1 is as it was."""
@@ -523,7 +519,7 @@ def test_nobody_overtakes_one_that_does_not_fit(expect):
     expect.story(larger_than_the_pool, Scheduler).equals([16, [], [], ["r0", "r1"]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_one_that_did_not_fit_is_let_in_later_as_if_nothing_had_been(expect):
     """Its hit was found, but there was no room behind it: nothing may be left of that attempt. When r0 is gone the
     same hit and the same tokens are planned."""
@@ -547,7 +543,7 @@ def test_one_that_did_not_fit_is_let_in_later_as_if_nothing_had_been(expect):
     )
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_no_more_run_than_max_num_seqs(expect):
     """Those that run already count. The buffers of a server are made for this number of rows."""
 
@@ -569,7 +565,7 @@ def test_no_more_run_than_max_num_seqs(expect):
     )
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_a_prompt_begins_with_what_is_left_of_the_budget(expect):
     """A prompt of 10 with 4 tokens left runs 4 of them now, in one block: without chunks it would wait until a step has
     10 to spare. When nothing is left the next one waits, although there is room."""
@@ -588,7 +584,7 @@ def test_a_prompt_begins_with_what_is_left_of_the_budget(expect):
     expect.story(budget_of(0), Scheduler).equals([0, [], ["r0", "r1", "r2"], [[], [], []]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_a_step_that_preempts_lets_nobody_in(expect):
     """Nothing runs here any more and the pool is empty of users, but a step that has preempted says that memory is
     short. Whoever lets somebody in gives the freed blocks away, and the next step preempts again."""
@@ -600,7 +596,7 @@ def test_a_step_that_preempts_lets_nobody_in(expect):
     expect.story(after_a_preemption, Scheduler).equals([11, [], ["r0"], [], ["r0", "r1"]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_one_that_comes_back_runs_prompt_and_output(expect):
     """A prompt of 3 with 5 tokens of output: 8 to run, not 3 and not 1. Those of the first block are still cached in
     the second case, which leaves 4; of a sequence that is cached whole the last block runs again."""
@@ -621,7 +617,7 @@ def test_one_that_comes_back_runs_prompt_and_output(expect):
     expect.story(comes_back(8), Scheduler).equals([10, [("r0", 4), ("r1", 2)], [4, 0], [5, 0], [[1, 3], [4]]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_a_reserve_for_the_whole_sequence_keeps_it_out_until_all_of_it_fits(expect):
     """By hand, blocks of 4, 3 of them free, budget 5. A sequence of 13 tokens wants 4 blocks: with reserve_full it
     waits although its chunk of 5 wants 2. Nothing is set aside, though: of 12 tokens it gets 2 blocks, not 3. Output
@@ -649,7 +645,7 @@ def test_a_reserve_for_the_whole_sequence_keeps_it_out_until_all_of_it_fits(expe
     expect.story(reserved(True, text(2, 12), cached=4), Scheduler).equals([0, [("r1", 5)], [], [[1, 2], [3, 4, 5]]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_a_hit_ends_at_the_first_miss(expect):
     """By hand: of 12 tokens the second block is in the cache and the first one is not, as after a failed step. All 12
     run. With the first one as well, the last 4 are left."""
@@ -670,7 +666,7 @@ def test_a_hit_ends_at_the_first_miss(expect):
     expect.story(blocks_in_the_cache(0, 1, 2), Scheduler).equals([12, [("r0", 4)], [8], [[1, 2, 4]]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_a_prompt_of_many_tokens_is_let_in_by_the_threshold(expect):
     """The threshold is for what is left to run behind the hit. One that waits alone may take the whole budget, also in
     chunks of a later step."""
@@ -693,7 +689,7 @@ def test_a_prompt_of_many_tokens_is_let_in_by_the_threshold(expect):
     expect.story(threshold_of(0, text(2, 12), text(3, 12)), Scheduler).equals([0, [("r0", 12), ("r1", 4)], [0, 0]])
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_new_ones_stand_behind_those_that_run(expect):
     """`running` is in the order of arrival, since the last of it is the one to be preempted; so is the batch."""
 
@@ -722,7 +718,7 @@ def test_new_ones_stand_behind_those_that_run(expect):
     )
 
 
-@WAITING
+@pytest.mark.kata("level12.scheduler.Scheduler.schedule_waiting")
 def test_waiting_ones_as_the_rules_say(expect):
     """250 states at random, by brute force: who is let in with how many tokens, and in which blocks."""
     assert vllm_agrees()
@@ -757,7 +753,7 @@ def queue(cls, *prompts, blocks=11, size=4, budget=16, seqs=8, max_len=1000, opt
     return made
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 def test_there_is_no_token_in_the_middle_of_a_prompt(expect):
     """A prompt of 10 under a budget of 4: chunks of 4, 4 and 2, and the first token in the third step. The rows in the
     middle of a prompt predict what is known already; a server that appends them sends them to the user. The sampler may
@@ -787,7 +783,7 @@ def test_there_is_no_token_in_the_middle_of_a_prompt(expect):
     expect.story(one_in_the_middle, Scheduler).equals(([], [[5], []]))
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 @pytest.mark.parametrize(
     "prompt, token, request_of, max_len, right",
     [
@@ -828,7 +824,7 @@ def test_each_end(expect, prompt, token, request_of, max_len, right):
     expect.story(its_end, Scheduler).equals(([[]] * (right - 1) + [["r0"], [], [], []], [token] * right, [], 0, 0, 10))
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 def test_finished_ones_leave_in_the_order_of_the_batch(expect):
     """r2 and r0 end in one step, r1 goes on. r0 is freed first, its last block first: the ends of both texts will be
     forgotten before their beginnings, and r0 before r2. Its id and its place are free at once."""
@@ -852,7 +848,7 @@ def test_finished_ones_leave_in_the_order_of_the_batch(expect):
     )
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 def test_an_abort_leaves_nothing_behind(expect):
     """The client has gone: wherever the request is, its blocks are free, and those that others use stay. A second
     abort, or one of an unknown id, is nothing: the request may just have ended."""
@@ -892,7 +888,7 @@ def test_an_abort_leaves_nothing_behind(expect):
     )
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 def test_fifteen_steps_of_a_pool_for_two_by_hand(expect):
     """3 blocks of 4, at most 2 at once, 6 new tokens each. r0 takes the last block, so r1 leaves; it comes back with
     4 + 1 tokens when r0 has ended, beside r2, which leaves for it later and comes back with 3 + 2. Nobody loses a token
@@ -912,7 +908,7 @@ def test_fifteen_steps_of_a_pool_for_two_by_hand(expect):
     expect.story(two_preemptions, Scheduler).equals((right, [6, 6, 6], [], 3))
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 def test_a_reserve_by_hand(expect):
     """5 blocks of 4, a budget of 6, two prompts of 9, three new tokens each. With a reserve r1, of 3 blocks, waits
     while r0 holds 3. Without, it is let in with the 3 tokens that the second step has left, and leaves in the fourth,
@@ -980,7 +976,7 @@ def sample(tokens):
     return (sum((i + 1) * token for i, token in enumerate(tokens)) + len(tokens)) % 3
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 def test_whole_runs_as_the_rules_say(expect):
     """40 runs at random, by brute force: requests come and go while the pool is too small for them."""
     assert vllm_agrees()

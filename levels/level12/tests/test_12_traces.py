@@ -14,7 +14,6 @@ from level12.scheduler import Scheduler
 from level12.state import Tracked
 from level12.traces import first_difference, replay
 
-UPDATE = pytest.mark.kata("level12.scheduler.Scheduler.update")
 TRACES = json.loads(Path(__file__).with_name("vllm_0_33_0_traces.json").read_text(encoding="utf-8"))["traces"]
 
 
@@ -42,7 +41,7 @@ def group(trace):
 GROUPS = "chunks and ends", "shared beginnings", "threshold", "no caching", "preemption", "preemption and threshold"
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 @pytest.mark.parametrize("name", GROUPS)
 def test_every_step_is_vllms(expect, name):
     """The same requests under the same settings: vLLM's own scheduler is the oracle for each decision, down to the
@@ -150,7 +149,7 @@ def thousand(draw, n, room):
         yield f"r{i}", prompt, draw.randint(1, min(12, room - len(prompt))), draw.choice([(), (), (3,)])
 
 
-@UPDATE
+@pytest.mark.kata("level12.scheduler.Scheduler.update")
 @pytest.mark.parametrize(
     "n, seed, aborts, options",
     [
