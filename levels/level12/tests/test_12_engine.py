@@ -274,6 +274,22 @@ def test_a_preempted_request_goes_on_where_it_was(expect):
 
 
 @pytest.mark.kata("level12.engine.Engine")
+def test_who_was_preempted_waits_before_those_who_came_later(expect):
+    """The same with places for two, and c behind them: it gets its token in step 10, together with b, though it would
+    have fitted in from step 7 on. A request that is overtaken after a preemption may wait for ever."""
+    requests = [ask("a", [1, 2, 3, 4], 9), ask("b", [5, 6, 7, 8], 9), ask("c", [9], 1)]
+    a, b, c = map(events, requests)
+
+    def to_the_end(cls):
+        served = Watched(cls, num_blocks=5, seqs=2)
+        served.add(*requests)
+        return served.steps(13), served.left()
+
+    told = [*zip(a[:5], b[:5]), *zip(a[5:]), (b[5], c[0]), *zip(b[6:])]
+    expect.story(to_the_end, Engine).equals(([list(one) for one in told], (0, 0)))
+
+
+@pytest.mark.kata("level12.engine.Engine")
 def test_what_was_sent_is_not_sent_again_while_it_is_computed_again(expect):
     """The same with 2 tokens a step and no cache: b runs its 4 + 3 tokens in four steps, all silent but the last.
     A text with words twice is what users of an engine under load have seen."""

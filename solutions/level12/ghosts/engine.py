@@ -204,6 +204,12 @@ ghost(
 )
 ghost(
     ID,
+    "preempted_waits_at_the_back",
+    "A preempted request waits before all others; yours sends it to the back, where newer ones overtake it.",
+    change=(PLAN, PLAN + "\n        if out.preempted:\n            self.scheduler.waiting.rotate(-len(out.preempted))"),
+)
+ghost(
+    ID,
     "preempted_starts_a_new_answer",
     "Only keys and values are lost in a preemption: yours forgets the output, and tells another one from the start.",
     change=(
