@@ -102,7 +102,7 @@ def test_without_the_model_it_says_how_to_get_it(screen):
 # ---- the conversation of the levels themselves
 
 
-@pytest.fixture(scope="module", params=["level03", "level07"])
+@pytest.fixture(scope="module", params=["level03", "level07", "level12"])
 def chat(request):
     """The conversation as level 03 makes it, and with the parts that later levels put in."""
     import importlib

@@ -167,6 +167,15 @@ def level11b():
     return checkpoint.NEED_GROUPED, (right, alone), (wrong, alone)
 
 
+def level12():
+    """As level00: a step of 16 sequences, and 16 steps of one; their contexts grow all the while."""
+    from tests.test_level12_controls import checkpoint_of, one_by_one, together
+
+    checkpoint = checkpoint_of("level12")
+    step, sweep = together(checkpoint)
+    return checkpoint.NEED, (step, sweep), (one_by_one(checkpoint), sweep)
+
+
 # ---- noise
 
 
