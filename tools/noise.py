@@ -149,7 +149,7 @@ def level10():
     return checkpoint.NEED, (checkpoint.streaming(right), alone), (checkpoint.streaming(slow), alone)
 
 
-def level11a():
+def level11():
     """As level00: attention over 2,048 latents as they are, and over keys that are made of them."""
     from tests.test_level11_controls import checkpoint_of, making_keys
 
@@ -158,7 +158,7 @@ def level11a():
     return checkpoint.NEED, (right, products), (wrong, products)
 
 
-def level11b():
+def level11_experts():
     """As level00: experts on their own tokens, and all experts on all tokens."""
     from tests.test_level11_controls import checkpoint_of, everybody
 

@@ -11,9 +11,9 @@ class BlockPool:
     get_new_blocks(n)      takes the n blocks in front of the free queue and returns them, in that order; each then has
                            one user, and what was in it is forgotten: its key no longer finds it
     touch(blocks)          one user more for each, also for those that are free, which leave the queue
-    free_blocks(blocks)    one user less for each, no block twice, in the order given. Those whose last user that was are
-                           free: the ones without a key go to the front of the queue, in that order, the ones with a
-                           key to its back
+    free_blocks(blocks)    one user less for each, no block twice, in the order given. Those whose last user that was
+                           are free: the ones without a key go to the front of the queue, in that order, the ones with
+                           a key to its back
     cache_block(block, key)   from now on the key finds this block, until it is given away as a new one
     get_cached_block(key)  the block with this key, used or free, or None; of several the one that had it first
     ref_count(block), key_of(block)   its users, and its key or None

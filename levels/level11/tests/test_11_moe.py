@@ -59,10 +59,8 @@ def routed_by_sigmoid(logits, bias, k, scale=1.0):
 
 # ---- route
 
-route_kata = pytest.mark.kata("level11.moe.route")
 
-
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize(
     "logits, k, renormalize, ids, gates",
     [
@@ -82,7 +80,7 @@ def test_softmax_then_the_best_then_perhaps_their_sum(expect, logits, k, renorma
     expect(route, torch.tensor([logits]), k, renormalize).equals(right)
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize("renormalize", [True, False])
 @pytest.mark.parametrize("k", [2, 1, 4, 5])
 def test_each_token_stands_alone(expect, k, renormalize):
@@ -91,7 +89,7 @@ def test_each_token_stands_alone(expect, k, renormalize):
     expect(route, logits, k, renormalize).equals(routed(logits, k, renormalize))
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 def test_gates_are_renormalized_unless_said_otherwise(expect):
     """As in Mixtral; the keyword is the one of the signature."""
     logits = torch.tensor([[0.5, 2.0, 1.0], [5.0, 0.0, 0.25]])
@@ -99,7 +97,7 @@ def test_gates_are_renormalized_unless_said_otherwise(expect):
     expect(route, logits, 2, renormalize=False).equals(routed(logits, 2, False))
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize(
     "logits, k, ids",
     [
@@ -116,7 +114,7 @@ def test_of_equally_likely_experts_the_lower_id(expect, logits, k, ids):
     expect(route, logits, k).equals(routed(logits, k))
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize("renormalize", [True, False])
 def test_half_precision_logits_are_not_softmaxed_in_half_precision(expect, renormalize):
     """Expert 2 is 0.2 % more likely than expert 0, and more likely by less than bfloat16 can tell: in bfloat16 they
@@ -130,7 +128,7 @@ def test_half_precision_logits_are_not_softmaxed_in_half_precision(expect, renor
 HALF = [[0.5, -2.5625, -0.859375, -2.515625, 1.34375], [-0.90625, -0.453125, -1.140625, 1.21875, -1.890625]]
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize("shifts", [[1000.0], [-1000.0], [1000.0, -1000.0, 0.0]], ids=str)
 def test_large_logits_are_no_trouble(expect, shifts):
     """exp(1000) is infinite, exp(-1000) is 0: a router that is sure of itself must not make NaN. Nor must its neighbour
@@ -140,7 +138,7 @@ def test_large_logits_are_no_trouble(expect, shifts):
     expect(route, logits, 2, False).equals(routed(logits, 2, False))
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_gates_have_the_type_of_the_logits(expect, dtype):
     """They weigh activations: a float32 gate would make the rest of a half-precision model float32."""
@@ -149,7 +147,7 @@ def test_gates_have_the_type_of_the_logits(expect, dtype):
     expect(route, logits, 2, False).equals(right)
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize("k", [0, 4, -1])
 def test_a_token_has_between_one_and_all_experts(expect, k):
     """A config with more experts a token than there are is not a model."""
@@ -159,10 +157,8 @@ def test_a_token_has_between_one_and_all_experts(expect, k):
 
 # ---- route_sigmoid
 
-sigmoid_kata = pytest.mark.kata("level11.moe.route_sigmoid")
 
-
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 @pytest.mark.parametrize(
     "scores, bias, k, scale, ids, gates",
     [
@@ -185,7 +181,7 @@ def test_the_bias_chooses_and_weighs_nothing(expect, scores, bias, k, scale, ids
     expect(route_sigmoid, logits, torch.tensor(bias), k, scale).equals(right, rel=1e-4)
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 @pytest.mark.parametrize("scale", [1.0, 2.5])
 @pytest.mark.parametrize("k", [3, 1, 2, 6])
 def test_each_token_has_its_own_scores(expect, k, scale):
@@ -194,7 +190,7 @@ def test_each_token_has_its_own_scores(expect, k, scale):
     expect(route_sigmoid, logits, bias, k, scale).equals(routed_by_sigmoid(logits, bias, k, scale))
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 def test_the_scale_is_one_unless_said_otherwise(expect):
     """It stands for the shared expert's share in DeepSeek-V3, 2.5, and comes after the division."""
     logits, bias = draw(3, 4, seed=5), 0.2 * draw(4, seed=6)
@@ -202,14 +198,14 @@ def test_the_scale_is_one_unless_said_otherwise(expect):
     expect(route_sigmoid, logits, bias, 2, scale=4.0).equals(routed_by_sigmoid(logits, bias, 2, 4.0))
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 def test_a_small_score_survives_a_large_bias(expect):
     """Scores of 1e-8 and 3e-8 behind biases of 12 and 12.5. In float32 (1e-8 + 12) - 12 is 0, and 0 / 0 is NaN."""
     logits, bias = torch.tensor([[-18.420681, -17.322068, 0.0]]), torch.tensor([12.0, 12.5, 0.0])
     expect(route_sigmoid, logits, bias, 2).equals((torch.tensor([[1, 0]]), torch.tensor([[0.75, 0.25]])), rel=1e-4)
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 @pytest.mark.parametrize(
     "logits, bias, k, ids",
     [
@@ -226,7 +222,7 @@ def test_of_equal_ones_the_lower_id(expect, logits, bias, k, ids):
     expect(route_sigmoid, logits, bias, k).equals(right)
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 def test_scores_of_half_precision_logits_are_not_half_precision(expect):
     """sigmoid(7) and sigmoid(8) are both 1 in bfloat16, as is 0.99909 + 0.002. The bias stays float32; the gates become
     what the logits are, at the end."""
@@ -243,7 +239,7 @@ def test_scores_of_half_precision_logits_are_not_half_precision(expect):
 HALF_SIGMOID = [[-1.6875, -0.9375, -0.4375, -0.109375], [-1.453125, 0.5625, -0.15625, -0.71875]]
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 @pytest.mark.parametrize("k", [0, 4])
 def test_no_more_experts_than_there_are(expect, k):
     """As in route."""
@@ -255,7 +251,7 @@ def test_no_more_experts_than_there_are(expect, k):
 # ---- adjust_bias, judged with route_sigmoid
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 @pytest.mark.parametrize(
     "bias, expert_ids, speed, steps",
     [
@@ -277,7 +273,7 @@ def test_the_bias_moves_by_one_step_against_the_load(expect, bias, expert_ids, s
     expect(adjust_bias, torch.tensor(bias), torch.tensor(expert_ids), speed).equals(right)
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 def test_no_tokens_no_step(expect):
     """An idle batch: every load is the mean, 0. The bias keeps its type."""
     nobody = torch.zeros(0, 2, dtype=torch.int64)
@@ -286,7 +282,7 @@ def test_no_tokens_no_step(expect):
         expect(adjust_bias, bias, nobody, 0.1).equals(bias)
 
 
-@sigmoid_kata
+@pytest.mark.kata("level11.moe.route_sigmoid")
 def test_the_router_and_its_bias_balance_the_load(expect):
     """Expert 0 starts with all 60 tokens of 4 experts. 200 steps of 0.01 later none has above 1.4 times the mean, 30,
     without a loss that the model would have to trade its quality for."""
@@ -303,15 +299,13 @@ def test_the_router_and_its_bias_balance_the_load(expect):
 
 # ---- load_balance_loss
 
-loss_kata = pytest.mark.kata("level11.moe.load_balance_loss")
-
 
 def loss_of(probs, expert_ids):
     loss = load_balance_loss(torch.tensor(probs), torch.tensor(expert_ids))
     return float(loss), tuple(loss.shape)
 
 
-@loss_kata
+@pytest.mark.kata("level11.moe.load_balance_loss")
 @pytest.mark.parametrize(
     "probs, expert_ids, right",
     [
@@ -332,7 +326,7 @@ def test_one_when_balanced_and_more_when_not(expect, probs, expert_ids, right):
     expect(loss_of, probs, expert_ids).equals((right, ()))
 
 
-@loss_kata
+@pytest.mark.kata("level11.moe.load_balance_loss")
 def test_any_batch(expect):
     """9 tokens, 6 experts of which nobody takes the last, k = 1 to 3. Oracle: counted one by one."""
     probs = draw(9, 6, seed=3).softmax(-1)
@@ -344,7 +338,7 @@ def test_any_batch(expect):
         expect(loss_of, probs.tolist(), expert_ids.tolist()).equals((right, ()))
 
 
-@loss_kata
+@pytest.mark.kata("level11.moe.load_balance_loss")
 def test_the_gradient_comes_through_the_probabilities_alone(expect):
     """dL/dp_ti = E · f_i / T: the router learns to want a full expert less. Counts have no gradient, and without one
     the loss is a number on a screen."""
@@ -358,7 +352,7 @@ def test_the_gradient_comes_through_the_probabilities_alone(expect):
     expect(gradient).equals(torch.tensor([[0.5625, 0.0, 0.1875]] * 4))
 
 
-@loss_kata
+@pytest.mark.kata("level11.moe.load_balance_loss")
 def test_the_load_of_nobody_is_not_defined(expect):
     """0 / 0 would be NaN in the sum of all layers' losses."""
     expect(loss_of, [[1.0]], [[0]]).equals((1.0, ()))
@@ -366,8 +360,6 @@ def test_the_load_of_nobody_is_not_defined(expect):
 
 
 # ---- moe_forward
-
-forward_kata = pytest.mark.kata("level11.moe.moe_forward")
 
 
 def curve(e):
@@ -412,7 +404,7 @@ def calls_of(x, expert_ids, gates, n_experts):
     return calls
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize(
     "x, expert_ids, gates, right",
     [
@@ -436,7 +428,7 @@ def test_gates_weigh_what_the_experts_make(expect, x, expert_ids, gates, right):
     expect(moe_forward, *given, experts).equals(torch.tensor(right))
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("n_tokens, n_experts, k", [(5, 4, 2), (7, 5, 1), (6, 4, 3), (1, 6, 2), (4, 3, 3), (2, 9, 4)])
 def test_every_token_meets_its_experts(expect, n_tokens, n_experts, k):
     """Oracle: token by token. What a token gets back depends on no other token of the batch."""
@@ -445,7 +437,7 @@ def test_every_token_meets_its_experts(expect, n_tokens, n_experts, k):
     expect(moe_forward, *given, experts).equals(by_loop(*given, experts), **CLOSE)
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("n_tokens, n_experts, k", [(5, 4, 2), (3, 8, 1), (2, 6, 3), (9, 3, 2), (1, 4, 4)])
 def test_an_expert_is_called_once_with_its_tokens_only(expect, n_tokens, n_experts, k):
     """In their order, and not at all without tokens. A call reads all weights of its expert: at 1 token a model of 8
@@ -456,7 +448,7 @@ def test_an_expert_is_called_once_with_its_tokens_only(expect, n_tokens, n_exper
     expect.story(calls_of(x, expert_ids, gates, n_experts), moe_forward).equals(right)
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("favourite", [0, 2, 3])
 def test_no_token_is_dropped(expect, favourite):
     """300 tokens, and all want one expert: with a capacity, an answer would depend on who else is being served.
@@ -468,7 +460,7 @@ def test_no_token_is_dropped(expect, favourite):
     expect.story(calls_of(*given, 4), moe_forward).equals([(favourite, x.tolist())])
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("k", [2, 1])
 def test_a_batch_may_be_empty(expect, k):
     """A rank or a step without tokens: nothing comes out, and nobody is asked."""
@@ -477,7 +469,7 @@ def test_a_batch_may_be_empty(expect, k):
     expect.story(calls_of(*given, 3), moe_forward).equals([])
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("broken", [0, 2])
 def test_a_broken_token_breaks_no_other(expect, broken):
     """A row of NaN, padding say: products with a matrix of zeros and gates would carry it into each row."""
@@ -487,7 +479,7 @@ def test_a_broken_token_breaks_no_other(expect, broken):
     expect(moe_forward, x, expert_ids, gates, experts).equals(by_loop(x, expert_ids, gates, experts), **CLOSE)
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_what_comes_out_is_of_the_type_of_what_goes_in(expect, dtype):
     """The rest of the model is. bfloat16 keeps 8 bits: an error of 1 % of the experts' values, which are below 5."""
@@ -520,7 +512,7 @@ def logits(name, chunks, forward=None):
     return torch.cat(parts, 1)
 
 
-@forward_kata
+@pytest.mark.kata("level11.moe.moe_forward")
 @pytest.mark.parametrize("chunks", [[11], [5, 1, 1, 4]], ids=["at once", "in chunks"])
 @pytest.mark.parametrize("name", ["Mixtral", "Qwen3Moe"])
 def test_a_whole_model_says_what_it_says_in_transformers(expect, name, chunks):
@@ -529,7 +521,7 @@ def test_a_whole_model_says_what_it_says_in_transformers(expect, name, chunks):
     expect(logits, name, chunks).equals(torch.tensor(stored(name)[2]["logits"]), rel=0, abs=1e-4)
 
 
-@route_kata
+@pytest.mark.kata("level11.moe.route")
 @pytest.mark.parametrize("name", ["Qwen3Moe", "Mixtral"])
 def test_the_routers_of_two_families(expect, name):
     """The same models on your route and a loop over tokens in place of moe_forward: Qwen3-MoE was trained with gates

@@ -19,9 +19,6 @@ from level11.mamba import MambaConfig, MambaState, mamba2
 from level11.ssm import delta_step, linear_attention_chunked, linear_attention_recurrent, selective_scan
 
 DOUBLE = {"rel": 1e-9, "abs": 1e-9}  # float64: sums of a dozen terms of size 1
-CHUNKED = pytest.mark.kata("level11.ssm.linear_attention_chunked")
-SCAN = pytest.mark.kata("level11.ssm.selective_scan")
-DELTA = pytest.mark.kata("level11.ssm.delta_step")
 
 
 def row(*numbers):
@@ -82,7 +79,7 @@ def frugal(tokens, chunk):
     }
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 def test_four_products_a_chunk(expect):
     """Why chunks are there: a processor multiplies matrices, and steps keep it waiting. All pairs of tokens at once
     are four products too, but then the cost grows with the square of the text. Margins of 4 and more on both sides."""
@@ -93,7 +90,7 @@ def test_four_products_a_chunk(expect):
 HALF = [math.log(0.5)] * 3
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("chunk", [0, 1, 2, 3, 64], ids=lambda n: f"chunk {n}" if n else "recurrent")
 def test_the_example(expect, chunk):
     """By hand: 1, then 1/2 + 2, then 2.5/2 + 4; from 8 on, 8/2 + 1. Chunks are cut where the engine likes."""
@@ -104,7 +101,7 @@ def test_the_example(expect, chunk):
     expect(program, *one, *sizes, row(8)).equals((row(5), row(5)), **DOUBLE)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 def test_a_token_is_added_after_the_decay_and_read_after_that(expect):
     """By hand, one token: what it decays is the past, it finds itself, q and k have their places, and nothing is
     scaled. k = (1, 10), v = (1, 2, 3), q = (5, 7): 75 v, and of a state of ones half of 5 + 7."""
@@ -116,7 +113,7 @@ def test_a_token_is_added_after_the_decay_and_read_after_that(expect):
         expect(program, q, k, v, decay, *sizes, state).equals((75 * v + 6, written + 0.5), **DOUBLE)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("shape", [(1, 1, 5, 2, 3), (2, 3, 7, 4, 5), (3, 2, 6, 5, 4), (1, 2, 4, 3, 3)], ids=str)
 def test_the_steps_add_up_every_pair(expect, shape):
     """Oracle: the sum over pairs of tokens, which knows no state. A state's error stays for every later token."""
@@ -125,7 +122,7 @@ def test_the_steps_add_up_every_pair(expect, shape):
     expect(linear_attention_recurrent, *tensors, state).equals(attention(*tensors, state), **DOUBLE)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("chunk", [*range(1, 10), 1000])
 def test_any_chunk_gives_the_same(expect, chunk):
     """Oracle: as above. 7 tokens: chunks that divide them, a last one that is shorter, and one for all."""
@@ -134,7 +131,7 @@ def test_any_chunk_gives_the_same(expect, chunk):
     expect(linear_attention_chunked, *tensors, chunk, state).equals(attention(*tensors, state), **DOUBLE)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("chunk", [1, 3, 4])
 def test_the_state_goes_on_where_the_prompt_ended(expect, chunk):
     """A prompt in two passes, then tokens one at a time from the state alone: the same as all at once."""
@@ -150,7 +147,7 @@ def test_the_state_goes_on_where_the_prompt_ended(expect, chunk):
     expect(in_passes, tensors).equals(attention(*tensors), **DOUBLE)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("chunk", [0, 1, 2, 3, 6], ids=lambda n: f"chunk {n}" if n else "recurrent")
 def test_what_is_forgotten_is_not_a_number_too_large(expect, chunk, dtype):
@@ -163,7 +160,7 @@ def test_what_is_forgotten_is_not_a_number_too_large(expect, chunk, dtype):
     expect(program, q, k, v, decay, *sizes, state).equals(right, rel=1e-5, abs=1e-5)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("chunk", [2, 3, 8])
 def test_after_a_reset_the_memory_is_as_good_as_new(expect, chunk):
     """One token of the text wipes the state, as between documents; what follows is remembered. In
@@ -177,7 +174,7 @@ def test_after_a_reset_the_memory_is_as_good_as_new(expect, chunk):
     expect(linear_attention_chunked, *(x.float() for x in (*tensors[:3], decay)), chunk).equals(right, 1e-4, 1e-4)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 @pytest.mark.parametrize("chunk", [1, 5, 16])
 def test_without_decay_it_is_attention_without_softmax(expect, chunk):
     """Oracle: the causal half of q kᵀ, times v. Log decay 0 forgets nothing."""
@@ -187,7 +184,7 @@ def test_without_decay_it_is_attention_without_softmax(expect, chunk):
     expect(linear_attention_recurrent, q, k, v, torch.zeros_like(decay)).equals(right, **DOUBLE)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 def test_no_tokens_change_nothing(expect):
     """An idle sequence in a batch of passes: the state comes back, or zeros, as large as for any other text."""
     tensors, state = cut(inputs(2, 3, 4, 5, 6), 0, 0), draw(2, 3, 5, 6)
@@ -197,7 +194,7 @@ def test_no_tokens_change_nothing(expect):
         expect(program, *tensors, *sizes, state).equals((nothing, state))
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 def test_the_dtype_is_the_input_s(expect):
     """A state in float64 is twice the bytes of every step. And heads are views of another tensor, as in a model."""
     tensors = inputs(1, 2, 5, 3, 4)
@@ -209,7 +206,7 @@ def test_the_dtype_is_the_input_s(expect):
         expect(program, *single, *sizes).equals((out.float(), state.float()), 1e-5, 1e-5)
 
 
-@CHUNKED
+@pytest.mark.kata("level11.ssm.linear_attention_chunked")
 def test_a_chunk_of_nothing_is_refused(expect):
     """It would never come to the end of the text."""
     tensors = inputs(1, 1, 3, 2, 2)
@@ -251,7 +248,7 @@ def signals(batch, heads, tokens, features, groups, size, seed=0):
 ONE = torch.ones(1, dtype=torch.float64)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 def test_the_state_space_by_hand(expect):
     """The example, and one token from state 1: the step scales what comes in as well as what stays; D adds x itself."""
     y = row(0.5, 0.5 * exp(-0.5) + 0.5)
@@ -263,7 +260,7 @@ def test_the_state_space_by_hand(expect):
     expect(selective_scan, *one_token).equals((5 * state + 14, state), **DOUBLE)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
 def test_neighbouring_heads_share_a_group(expect, groups):
     """Oracle: the recurrence. As with grouped keys and values, heads 0 .. H/G - 1 read group 0, the next ones 1."""
@@ -273,7 +270,7 @@ def test_neighbouring_heads_share_a_group(expect, groups):
     expect(selective_scan, *args, 3, state).equals(space(*args, state), **DOUBLE)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 @pytest.mark.parametrize("state", [None, 1.0], ids=["from nothing", "from a state"])
 def test_a_step_of_0_is_padding(expect, state):
     """A batch of prompts of unequal length: a decay that goes on over the padding makes the answer depend on the
@@ -286,7 +283,7 @@ def test_a_step_of_0_is_padding(expect, state):
     expect(selective_scan, *padded, 3, state).equals((y, row(right)), **DOUBLE)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 def test_decode_goes_on_from_the_state(expect):
     """Oracle: the recurrence over the whole text. A prompt of 6 tokens, then one at a time, then 3 at once."""
     args, seen = signals(1, 4, 11, 2, 2, 3), [0, 6, 7, 8, 11]
@@ -302,7 +299,7 @@ def test_decode_goes_on_from_the_state(expect):
     expect(in_passes, *args).equals(space(*args), **DOUBLE)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 def test_the_scan_makes_chunks_too(expect):
     """The prompt is where a state space must not go token by token: fewer operations than tokens, for long chunks;
     and for short ones nothing of tokens x tokens."""
@@ -332,7 +329,7 @@ def mamba_logits(passes, batch):
     return torch.cat([mamba2(params, config, part, state) for part in ids[:batch].split(passes, 1)], 1)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 @pytest.mark.parametrize(
     "passes, batch",
     [((11,), 2), ((3, 5, 3), 2), ((6, 1, 1, 1, 1, 1), 2), ((1,) * 11, 1), ((4, 4, 3), 1)],
@@ -344,7 +341,7 @@ def test_mamba_2_gives_transformers_logits(expect, passes, batch):
     expect(mamba_logits, passes, batch).equals(right, rel=1e-4, abs=1e-4)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 def test_no_tokens_and_other_dtypes(expect):
     """An idle sequence keeps its state; float32 stays float32."""
     args = signals(1, 2, 3, 4, 1, 5)
@@ -356,7 +353,7 @@ def test_no_tokens_and_other_dtypes(expect):
     expect(selective_scan, *(part.float() for part in args), 2, state.float()).equals(right, 1e-5, 1e-5)
 
 
-@SCAN
+@pytest.mark.kata("level11.ssm.selective_scan")
 def test_heads_that_do_not_divide_into_groups_are_refused(expect):
     """5 heads and 2 groups: one group would have a head more. And a chunk has a token."""
     args = signals(1, 4, 3, 2, 2, 3)
@@ -374,7 +371,7 @@ def tensor(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-@DELTA
+@pytest.mark.kata("level11.ssm.delta_step")
 @pytest.mark.parametrize(
     "k, beta, right",
     [
@@ -395,7 +392,7 @@ def test_what_k_finds_moves_towards_v(expect, k, beta, right):
     expect(delta_step, state, tensor(k), v, tensor(beta)).equals(tensor(right), **DOUBLE)
 
 
-@DELTA
+@pytest.mark.kata("level11.ssm.delta_step")
 @pytest.mark.parametrize("shape, features, values", [((), 3, 4), ((5,), 4, 2), ((2, 3), 4, 4), ((2, 1, 3), 2, 5)])
 def test_every_head_has_its_own_key_value_and_beta(expect, shape, features, values):
     """Oracle: the matrix (1 - beta k kᵀ) times the state, and beta k vᵀ, head by head."""
@@ -408,7 +405,7 @@ def test_every_head_has_its_own_key_value_and_beta(expect, shape, features, valu
     expect(delta_step, state, k, v, beta).equals(torch.stack(right).view(state.shape), **DOUBLE)
 
 
-@DELTA
+@pytest.mark.kata("level11.ssm.delta_step")
 def test_a_memory_can_be_corrected(expect):
     """What a state without the delta rule can't: store three facts, replace the second, and read all three."""
     keys = torch.linalg.qr(draw(3, 3, seed=5))[0]
@@ -423,7 +420,7 @@ def test_a_memory_can_be_corrected(expect):
     expect(told, keys, facts, other).equals(torch.stack([facts[0], other, facts[2]]), **DOUBLE)
 
 
-@DELTA
+@pytest.mark.kata("level11.ssm.delta_step")
 def test_the_delta_rule_keeps_the_dtype(expect):
     """A float32 state in a float32 model."""
     state, k, v = torch.ones(2, 3), torch.tensor([0.0, 1.0]), torch.tensor([3.0, 5.0, 7.0])

@@ -23,7 +23,6 @@ from level11.traffic import (
 )
 
 EXACT = {"rel": 1e-9, "abs": 0.0}
-BYTES = pytest.mark.kata("level11.traffic.decode_step_bytes")
 # one layer in eight sees everything, and the others 1024 tokens
 HYBRID = Architecture("hybrid-12B", 12e9, global_kv_bytes=16384, local_kv_bytes=114688, window=1024)
 # every field at once, and no two of them alike
@@ -57,7 +56,7 @@ def moved(arch, batch, context_len):
 # ---- expected_experts_touched
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize(
     "case", [(8, 2, 1), (8, 2, 2), (4, 2, 3), (5, 3, 2), (6, 1, 3), (3, 3, 2), (4, 3, 3), (7, 2, 2), (2, 1, 7)], ids=str
 )
@@ -66,7 +65,7 @@ def test_experts_of_every_draw(expect, case):
     expect(expected_experts_touched, *case).equals(float(drawn(*case)), **EXACT)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize(
     "case", [(8, 2, 8), (8, 2, 16), (256, 8, 1), (256, 8, 64), (128, 8, 1000), (60, 4, 3)], ids=str
 )
@@ -78,7 +77,7 @@ def test_experts_of_large_models(expect, case):
 # ---- decode_step_bytes
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize(
     "arch, batch, context_len, right",
     [
@@ -103,7 +102,7 @@ def test_known_models_move(expect, arch, batch, context_len, right):
     expect(decode_step_bytes, arch, batch, context_len).equals(right, **EXACT)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize("context_len", [0, 1, 4, 5, 6, 100])
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_every_item_counts(expect, batch, context_len):
@@ -111,7 +110,7 @@ def test_every_item_counts(expect, batch, context_len):
     expect(decode_step_bytes, ALL, batch, context_len).equals(float(moved(ALL, batch, context_len)), **EXACT)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize("seed", range(4))
 def test_any_architecture(expect, seed):
     """Oracle: as above, for models that nobody has built. Every field is 0 in some of them."""
@@ -121,7 +120,7 @@ def test_any_architecture(expect, seed):
         expect(decode_step_bytes, arch, batch, context_len).equals(float(moved(arch, batch, context_len)), **EXACT)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 def test_no_sequence_is_no_step(expect):
     """A caller's mistake; a sequence without context is none."""
     expect(decode_step_bytes, ALL, 1, 0).equals(float(moved(ALL, 1, 0)), **EXACT)
@@ -153,7 +152,7 @@ def model(params, per_token=0, local=0, window=0, state=0, width=1.0):
     return Architecture("by hand", params, 0, 0, 0, per_token, local, window, state, width)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize(
     "first, second, batch, right",
     [
@@ -191,7 +190,7 @@ def test_where_the_first_moves_more(expect, first, second, batch, right):
     expect(crossover_context, first, second, batch).equals(right)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize(
     "first, second, batch, right",
     [
@@ -210,7 +209,7 @@ def test_known_models_cross(expect, first, second, batch, right):
     expect(crossover_context, first, second, batch).equals(right)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize("width", [1.0, 2.0])
 def test_a_crossing_beyond_any_text(expect, width):
     """By hand: one byte a token against 5e11 parameters. Trying one length after the other would take for ever."""
@@ -237,7 +236,7 @@ def tried(first, second, batch):
     return None if slope <= 0 else next(n for n in range(10, 2000) if excess[10] + slope * (n - 10) > 0)
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 @pytest.mark.parametrize("experts", [False, True], ids=["dense", "with experts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_two_architectures(expect, seed, experts):
@@ -253,7 +252,7 @@ def test_any_two_architectures(expect, seed, experts):
     expect(first_wrong, cases).equals({})
 
 
-@BYTES
+@pytest.mark.kata("level11.traffic.decode_step_bytes")
 def test_a_crossing_needs_a_sequence(expect):
     """As a step does."""
     expect(crossover_context, model(100, 4), model(110, 2), 1).equals(6)
