@@ -125,8 +125,10 @@ class Judge:
         if call.when == "call" or call.excinfo:
             one = outcome.of(item, call, kata_of(item), self.table.values())
             one.printed = outcome.excerpt(made.capstdout + made.capstderr)
-            # each test has its share, so that which cases are tried does not depend on the order of the tests
-            one.seen = one.seen[: max(1, self.medium.greens // self.total[kata_of(item)])]
+            # each test has its share, so that which cases are tried does not depend on the order of the tests; where
+            # one is red, what comes right before it tells most
+            share = max(2, self.medium.greens // self.total[kata_of(item)])
+            one.seen = one.seen[-max(8, share) :] if one.red else one.seen[:share]
             self.outcomes.setdefault(kata_of(item), []).append(one)
         return made
 

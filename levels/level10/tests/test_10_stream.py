@@ -128,8 +128,8 @@ def test_a_chunk_of_text(expect):
             "choices": [{"index": 0, "text": "hi", "logprobs": None, "finish_reason": None}],
         }
     )
-    expect(completion_chunk, TEXT).equals(of_text(""))
     expect(completion_chunk, TEXT, "a", "length").equals(of_text("a", "length"))
+    expect(completion_chunk, TEXT).equals(of_text(""))
     expect(completion_chunk, TEXT, "", "stop").equals(of_text("", "stop"))
     expect(completion_chunk, TEXT, "a", first=True).equals(of_text("a"))
 
@@ -138,8 +138,8 @@ def test_a_chunk_of_text(expect):
 def test_a_chunk_of_a_chat(expect):
     """A delta in place of the text, with the role in the first chunk and in no other."""
     expect(completion_chunk, CHAT, "hi").equals(of_chat(content="hi"))
-    expect(completion_chunk, CHAT, first=True).equals(of_chat(role="assistant", content=""))
     expect(completion_chunk, CHAT, "hi", "stop", first=True).equals(of_chat("stop", role="assistant", content="hi"))
+    expect(completion_chunk, CHAT, first=True).equals(of_chat(role="assistant", content=""))
     expect(completion_chunk, CHAT, "", "length").equals(of_chat("length", content=""))
     expect(completion_chunk, CHAT).equals(of_chat(content=""))
 
