@@ -105,14 +105,26 @@ _chunked(
     (MASK, ""),
     (INSIDE, "inside = (queries @ keys.mT * (between.exp() * torch.ones_like(between).tril())) @ values"),
 )
+APART = (
+    "inside = ((queries * since_start.exp().unsqueeze(-1)) @ (keys / since_start.exp().unsqueeze(-1)).mT).tril()"
+    " @ values"
+)
+QUOTIENT = "The decay between two tokens is no quotient of two products, which are 0 or infinite: subtract their logs."
 _chunked(
     "quotient_of_products",
-    "The decay between two tokens is no quotient of two products, which are 0 or infinite: subtract their logs.",
-    (
-        INSIDE,
-        "inside = ((queries * since_start.exp().unsqueeze(-1)) @ (keys / since_start.exp().unsqueeze(-1)).mT).tril()"
-        " @ values",
-    ),
+    QUOTIENT,
+    (INSIDE, APART),
+)
+_chunked(
+    "quotient_of_products_to_the_end_too",
+    QUOTIENT,
+    (INSIDE, APART),
+    (TO_END, "to_end = (since_start[..., -1:].exp() / since_start.exp()).unsqueeze(-1)"),
+)
+_chunked(
+    "quotient_of_products_to_the_end",
+    QUOTIENT,
+    (TO_END, "to_end = (since_start[..., -1:].exp() / since_start.exp()).unsqueeze(-1)"),
 )
 _chunked(
     "products_clamped",
