@@ -76,10 +76,11 @@ MODEL = Config(5, 20, 6, 3, 4, 28, 101, max_seq_len=64, tie_embeddings=False)
         (MODEL, [True, False, False, False, True], 7, 9, 2, (2 * 9 + 3 * 7) * 2 * 3 * 4 * 2),
         (MODEL, [True, False, False, False, True], 7, 7, 4, 5 * 7 * 2 * 3 * 4 * 4),
         (MODEL, [False] * 5, 7, 1000, 0.5, 5 * 7 * 2 * 3 * 4 * 0.5),
+        (MODEL, [True, False, False, False, True], 7, 9, 0.5625, (2 * 9 + 3 * 7) * 13.5),  # 4 bits and their scales
         (MODEL, (True,) * 5, 7, 30, 1, 5 * 30 * 2 * 3 * 4),
         (MODEL, [False, True, False, False, False], 7, 0, 2, 0),
     ],
-    ids=["example", "27B", "27B, short text", "not its last", "as long as the window", "local", "global", "no text"],
+    ids=["example", "27B", "27B, short", "not its last", "as its window", "local", "scales", "global", "no text"],
 )
 def test_local_layers_stop_growing(expect, config, is_global, window, context_len, size, right):
     """By hand: tokens held, summed over the layers, times 2 · KV heads · head_dim · bytes. Of Gemma 3's 27B at 32,768

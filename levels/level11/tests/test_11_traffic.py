@@ -171,6 +171,9 @@ def model(params, per_token=0, local=0, window=0, state=0, width=1.0):
         (model(100, 1, 5, 4), model(110, 2), 1, 3),
         (model(100, 1, 5, 4), model(112, 2), 1, 4),  # 100 + 24 > 112 + 8 only at 4 and the next 3
         (model(100, 1, 5, 4), model(116, 2), 1, None),  # as much at 4, and less from there on
+        # more at 6 alone, which is no power of two; and once more from 18 on
+        (model(100, 0, 5, 6), model(117, 2), 1, 6),
+        (model(100, 1, 4, 6), model(117, 0, 2, 12), 1, 6),
         # less and less in its window, then more and more
         (model(100, 2), model(100, 0, 5, 4), 1, 11),
         (model(100, 0, 5, 6), model(100, 1, 5, 3), 1, 4),

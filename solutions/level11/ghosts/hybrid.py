@@ -114,6 +114,13 @@ _hybrid(
     "return held * 2 * config.n_heads * config.head_dim * bytes_per_element",
 )
 
+_hybrid(
+    "whole_bytes",
+    "A number in 4 bits and its share of a scale are no whole bytes: round nothing before the end.",
+    _BYTES,
+    "return held * int(kv_bytes_per_token(replace(config, n_layers=1), bytes_per_element))",
+)
+
 # ---- HybridCache
 
 _hybrid(

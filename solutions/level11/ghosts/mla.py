@@ -349,6 +349,12 @@ _absorb(
     "torch.stack([weights[:, h] @ latent for h in range(H)], 1)",
 )
 _absorb(
+    "latents_of_the_first_sequence",
+    "Each sequence has latents of its own: yours scores all queries with those of the first one.",
+    _LATENT_TERM,
+    "absorbed.flatten(1, 2) @ latent[0].mT",
+)
+_absorb(
     "scores_copy_latents",
     "A product that broadcasts over the heads copies the latents for each of them: make heads extra rows, both times.",
     _LATENT_TERM,

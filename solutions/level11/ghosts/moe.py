@@ -381,6 +381,12 @@ _forward(
     "    for expert in []:",
 )
 _forward(
+    "tokens_in_the_order_of_places",
+    "An expert gets its tokens in their order in x: yours come in the order of their places, first those of place 0.",
+    _WHERE,
+    "place, token = (expert_ids.T == expert).nonzero(as_tuple=True)",
+)
+_forward(
     "gate_of_first_place",
     "A token's gate for an expert stands at the place where its row names that expert: yours takes the first gate.",
     _ADD,

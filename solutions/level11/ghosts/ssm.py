@@ -105,14 +105,25 @@ _chunked(
     (MASK, ""),
     (INSIDE, "inside = (queries @ keys.mT * (between.exp() * torch.ones_like(between).tril())) @ values"),
 )
+APART = (
+    "inside = ((queries * since_start.exp().unsqueeze(-1)) @ (keys / since_start.exp().unsqueeze(-1)).mT).tril()"
+    " @ values"
+)
 _chunked(
     "quotient_of_products",
     "The decay between two tokens is no quotient of two products, which are 0 or infinite: subtract their logs.",
-    (
-        INSIDE,
-        "inside = ((queries * since_start.exp().unsqueeze(-1)) @ (keys / since_start.exp().unsqueeze(-1)).mT).tril()"
-        " @ values",
-    ),
+    (INSIDE, APART),
+)
+_chunked(
+    "quotient_of_products_to_the_end_too",
+    "Decays within a chunk and to its end are no quotients of products, which are 0 or infinite: subtract logs.",
+    (INSIDE, APART),
+    (TO_END, "to_end = (since_start[..., -1:].exp() / since_start.exp()).unsqueeze(-1)"),
+)
+_chunked(
+    "quotient_of_products_to_the_end",
+    "The decay from a token to the end of its chunk is no quotient of products, which are 0: subtract their logs.",
+    (TO_END, "to_end = (since_start[..., -1:].exp() / since_start.exp()).unsqueeze(-1)"),
 )
 _chunked(
     "products_clamped",

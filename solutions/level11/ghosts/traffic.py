@@ -247,6 +247,33 @@ ghost(
 )
 
 
+def _doubling(first, second, batch):
+    from level11.traffic import decode_step_bytes
+
+    def above(n):
+        return decode_step_bytes(first, batch, n) > decode_step_bytes(second, batch, n)
+
+    if above(0):
+        return 0
+    high = next((1 << i for i in range(60) if above(1 << i)), None)
+    if high is None:
+        return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return high
+
+
+ghost(
+    "level11.traffic.decode_step_bytes",
+    "doubling_and_bisection",
+    "Where a window fills the difference may be above 0 for a few lengths only: trying 1, 2, 4, 8 steps over them.",
+    program=_doubling,
+    part="crossover_context",
+)
+
+
 def _tried_up_to_the_longest_text(first, second, batch):
     from level11.traffic import decode_step_bytes
 
