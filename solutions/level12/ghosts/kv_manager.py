@@ -172,6 +172,12 @@ _slots(
     ),
 )
 _slots(
+    "new_ones_for_the_hit_too",
+    "blocks_taken counts the free blocks of the hit too, and those it has got: take new ones only for what is behind it.",
+    (TABLE, "taken = self.blocks_taken(sequence, total, hit)\n        " + TABLE),
+    (NEW, "        new = self.pool.get_new_blocks(taken)\n"),
+)
+_slots(
     "block_per_step",
     "You take a new block for every step: first fill the free slots of the last block.",
     (NEW, "        new = self.pool.get_new_blocks(blocks_needed(num_new_tokens, self.block_size))\n"),
