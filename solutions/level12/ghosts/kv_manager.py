@@ -323,6 +323,11 @@ _slots(
     (KEYED, KEYED.replace("total // self.block_size", "sequence.num_tokens // self.block_size")),
 )
 _slots(
+    "keys_for_known_tokens",
+    "A chunk may end inside a block whose tokens are all known: that block gets its key in the step that fills it.",
+    (KEYED, KEYED.replace("total // self.block_size", "min(len(table), sequence.num_tokens // self.block_size)")),
+)
+_slots(
     "keys_for_new_blocks_only",
     "A block that was half full and is filled now gets its key too, not only new blocks.",
     (KEYED, KEYED.replace("self.num_keyed.get(sequence.id, len(hit))", "len(table) - len(new)")),
