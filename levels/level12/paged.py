@@ -24,11 +24,13 @@ def decode_attention(q: Tensor, k_pool: Tensor, v_pool: Tensor, tables: Tensor, 
     """Return the attention of N sequences with one query each to all tokens of their own, (N, H, D), in one go.
 
     q               (N, H, D) float; the result has its dtype
-    k_pool, v_pool  (num_blocks, block_size, G, D), one layer of a pool; query head h reads KV head h // (H / G)
+    k_pool, v_pool  (num_blocks, block_size, G, D) float, maybe of another dtype, one layer of a pool; query head h
+                    reads KV head h // (H / G)
     tables          (N, M) int64, a block table in each row, which 0 fills up: block 0 belongs to nobody
     lengths         (N,) int64, tokens of each, its query included; at most M · block_size
 
-    What is in the slots behind a sequence's tokens and in block 0, NaN included, changes nothing.
+    What is in the slots behind a sequence's tokens and in block 0, NaN included, changes nothing. No key
+    or value is copied for each of the query heads that read it: the checkpoint counts the bytes.
     Example: blocks of 2, tables [[7, 3], [5, 0]], lengths [3, 1]: sequence 0 sees both slots of block 7 and the first
     of block 3, sequence 1 the first of block 5. ValueError: H is not a multiple of G.
 

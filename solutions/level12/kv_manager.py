@@ -70,7 +70,7 @@ class KVCacheManager:
 
     def blocks_taken(self, sequence: Tracked, num_tokens: int, hit: Sequence[int]) -> int:
         """Return by how many the free blocks would become fewer if the sequence got room for num_tokens in all, of
-        which `hit` holds the first: its new blocks, and those of the hit that are free.
+        which `hit` holds the first: its new blocks, and those of the hit that are free. Never below 0.
 
         ● · about 3 lines · part of KVCacheManager.allocate_slots
         """

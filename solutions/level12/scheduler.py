@@ -125,9 +125,9 @@ class Scheduler:
         """Let waiting sequences in, in order, and plan their tokens; return what is left of the budget.
 
         In a step that has preempted somebody nobody is let in. Else, while there is budget and fewer than max_num_seqs
-        run: the first one takes what the cache has of it, which counts as computed, and gets the chunk of the rest,
-        behind those that run. If its blocks cannot be had (with reserve_full: for all of its tokens), it goes on
-        waiting, and so do all behind it.
+        run: the first one takes what the cache has of it, and gets the chunk of the rest, behind those that run. The
+        hit counts as computed once it is in; until then allocate_slots counts it by itself. If its blocks cannot be
+        had (with reserve_full: for all of its tokens), it goes on waiting, and so do all behind it.
         Example: budget 16, blocks of 4, prompts of 9 and 10 that begin with the same 8: 9 and 2 tokens, 5 are left.
 
         ●●● · about 13 lines · needs level12.scheduler.Scheduler.schedule_running

@@ -159,7 +159,8 @@ def test_a_step_of_sixteen_reads_each_weight_once(expect, model):
             return count(engine.step).bytes_read / weights
 
     expect(share).holds(
-        lambda times: 1 <= times <= MOST_READ, f"a step reads the weights once, at most {MOST_READ} times"
+        lambda times: 1 <= times <= MOST_READ,
+        f"a step reads the weights once, at most {MOST_READ} times with what attention reads and copies",
     )
 
 

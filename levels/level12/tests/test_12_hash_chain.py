@@ -27,6 +27,13 @@ def by_content(calls):
     return [what.index(one) for one in what]
 
 
+def marked(mark):
+    """A mark of one byte between tokens and extra, in either order, may as well be part of a token or of the extra."""
+    extras = [extra for zeros in (3, 7) for extra in (bytes(zeros) + bytes([mark]), bytes([mark]) + bytes(zeros))]
+    tokens = [[1, mark], [1, mark << 24], [mark, 1], [mark << 24, 1]]
+    return [*((None, two) for two in tokens), *((None, [1], extra) for extra in extras)]
+
+
 @pytest.mark.kata("level12.hash_chain.hash_full_blocks")
 @pytest.mark.parametrize(
     "calls",
@@ -42,8 +49,10 @@ def by_content(calls):
         [(None, [65, 66], b"C"), (None, [65], b"BC"), (None, [65], b"66,C"), (None, [65, 66, 67], b"")],
         [(None, [5], KEY), (KEY, [5], b""), (KEY, [5], KEY), (OTHER, [5], KEY), (None, [5], b"")],
         [(None, [1, 2, 3, 4]), (None, [1, 3, 2, 4]), (None, [4, 3, 2, 1]), (None, [2, 2, 3, 3]), (None, [1, 1, 4, 4])],
+        marked(ord("|")),
+        [call for mark in b",:;- /\0\n\xff" for call in marked(mark)],
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_a_key_depends_on_all_that_goes_in(expect, calls):
     """Oracle: equality of (parent, tokens, extra). Where two contents had one key, one user would read what another

@@ -63,6 +63,16 @@ _hash(
     (EXTRA, "extra"),
 )
 _hash(
+    "a_mark_between",
+    "A mark between extra and tokens may be a part of either: hash the extra first, or add its length.",
+    (EXTRA, 'extra + b"|"'),
+)
+_hash(
+    "a_mark_behind_the_tokens",
+    "A mark between tokens and extra may be a part of either: hash the extra first, or add its length.",
+    (DIGEST, 'return sha256((parent or ROOT) + own + b"," + extra).digest()'),
+)
+_hash(
     "sum_of_tokens",
     "Blocks of different tokens can have one sum: hash every token in its place.",
     (OWN, 'number.to_bytes(8, "little") for number in (sum(tokens), len(tokens))'),

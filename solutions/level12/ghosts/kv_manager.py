@@ -172,6 +172,12 @@ _slots(
     ),
 )
 _slots(
+    "new_ones_for_the_hit_too",
+    "blocks_taken counts the free blocks of the hit too, and those it has got: take new ones only for what is behind it.",
+    (TABLE, "taken = self.blocks_taken(sequence, total, hit)\n        " + TABLE),
+    (NEW, "        new = self.pool.get_new_blocks(taken)\n"),
+)
+_slots(
     "block_per_step",
     "You take a new block for every step: first fill the free slots of the last block.",
     (NEW, "        new = self.pool.get_new_blocks(blocks_needed(num_new_tokens, self.block_size))\n"),
@@ -315,6 +321,11 @@ _slots(
     "keys_for_tokens_that_do_not_run",
     "Only blocks that are full after this step get a key: the last of a chunk is not, though its tokens are known.",
     (KEYED, KEYED.replace("total // self.block_size", "sequence.num_tokens // self.block_size")),
+)
+_slots(
+    "keys_for_known_tokens",
+    "A chunk may end inside a block whose tokens are all known: that block gets its key in the step that fills it.",
+    (KEYED, KEYED.replace("total // self.block_size", "min(len(table), sequence.num_tokens // self.block_size)")),
 )
 _slots(
     "keys_for_new_blocks_only",

@@ -50,6 +50,13 @@ _running(
     f"if self.running[-1] is sequence:\n                    return budget\n                {VICTIM}",
 )
 _running(
+    "runs_on_without_its_blocks",
+    "When the one that is looked at has to leave itself, the step ends there; yours asks on for it, and plans tokens for "
+    "one that waits.",
+    "                if victim is sequence:\n                    return budget\n",
+    "",
+)
+_running(
     "one_victim_only",
     "One victim may not free enough: ask again after each; yours runs the tokens as if they had room.",
     NO_ROOM,
@@ -366,6 +373,12 @@ _update(
     FULL.replace("== sequence.limit", "> sequence.limit"),
 )
 _update(
+    "one_beyond_max_model_len",
+    "With max_model_len tokens in all it is finished; yours gives one more, for which the model has no position.",
+    FULL,
+    FULL.replace("== self.max_model_len", "> self.max_model_len"),
+)
+_update(
     "max_model_len_forgotten",
     "A sequence ends with max_model_len tokens in all: the model has no position beyond; yours goes on to its limit.",
     FULL,
@@ -406,6 +419,14 @@ _update(
     "Who is finished leaves the scheduler, and its blocks are free; yours says that it is finished, and keeps it.",
     END,
     "",
+)
+_update(
+    "finished_ones_keep_their_ids",
+    "Who is finished is none of `sequences` any more, and its id may be used again; yours frees its blocks only.",
+    END,
+    END.replace(
+        "self.abort(id)", "self.running.remove(self.sequences[id])\n            self.kv.free(self.sequences[id])"
+    ),
 )
 _update(
     "in_the_order_of_the_samples",
