@@ -1,6 +1,6 @@
 """How often does the clock err? Many verdicts of the roofline assertions and their negative controls, under noise.
 
-    nox -s noise -- [level02 …] [--verdicts 5] [--under quiet busy1 busy2 hog bursts]
+    nox -s noise -- [level02 …] [--verdicts 5] [--controls 5] [--under quiet busy1 busy2 hog bursts]
     nox -s noise -- --probes                     how well the two probes of this machine repeat themselves
 
 The repository's tests run each of them once; this is for whoever changes a threshold, or the clock, and for whoever
@@ -229,6 +229,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("nox -s noise --", description=__doc__.partition("\n")[0])
     parser.add_argument("levels", nargs="*", metavar="level", help=f"{', '.join(levels)}; by default all of them")
     parser.add_argument("--verdicts", type=int, default=5, help="of each kind, under each noise [5]")
+    parser.add_argument("--controls", type=int, help="of the negative controls, which take longer [as many]")
     parser.add_argument("--under", nargs="+", default=list(NOISES), choices=NOISES, help="beside whatever runs anyway")
     parser.add_argument("--probes", action="store_true", help="20 repeats of each probe instead")
     options = parser.parse_args()
@@ -242,15 +243,18 @@ def main() -> None:
     for level in sorted({name[:7] for name in levels}):
         mount(level, ROOT / "solutions" / level)
     judged = collections.Counter()
+    numbers = options.verdicts, options.verdicts if options.controls is None else options.controls
     print(f"{'':<17}{'noise':<8}{'':<11}{'pass':>6}{'fail':>6}{'inconclusive':>14}   of its reference")
     for name in options.levels or levels:
         need, *both = levels[name]()
         for kind in options.under:
-            for what, pair in zip(("assertion", "control"), both):
-                judged += many(f"{name:<17}{kind:<8}{what:<11}", what, pair, need, kind, options.verdicts)
+            for what, pair, number in zip(("assertion", "control"), both, numbers):
+                if number:
+                    judged += many(f"{name:<17}{kind:<8}{what:<11}", what, pair, need, kind, number)
     for what, wrong, said in (("assertion", "fail", "false red"), ("control", "pass", "false green")):
         number, errors = judged[what], judged[what, wrong]
-        print(f"{said}: {errors} of {number} verdicts; 95% sure that it is below {bound(errors, number):.1%}")
+        if number:
+            print(f"{said}: {errors} of {number} verdicts; 95% sure that it is below {bound(errors, number):.1%}")
 
 
 def probes(kinds: list[str], repeats: int = 20) -> None:
