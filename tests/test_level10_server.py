@@ -191,6 +191,13 @@ def test_malformed_requests_are_refused_and_nothing_else_happens(hosted, engine)
     assert (engine.added, engine.begun) == ([], 0)
 
 
+def until_open(hosted, n: int) -> None:
+    """Requests sent one after the other may be read in any order, so ask until the server has so many."""
+    while len(hosted.bridge.streams) < n:
+        with sent(hosted.url, post("/health", b"", "GET")) as raw:
+            assert raw.status() == 200
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_when_a_client_vanishes_the_engine_stops(hosted, engine, stream):
     """Within two steps: the one that runs, and none in truth; a text of 500 tokens is not made for nobody."""
@@ -216,11 +223,10 @@ def test_when_a_client_vanishes_the_engine_stops(hosted, engine, stream):
 
 def test_more_requests_than_places(hosted, engine):
     """One runs, one waits, the third is told to try again later; and when one has ended, its place is free."""
-    first, second = (Raw(hosted.url, post("/v1/completions", asked(max_tokens=2))) for _ in range(2))
+    first = Raw(hosted.url, post("/v1/completions", asked(max_tokens=2)))
     engine.until(lambda: engine.begun == 1)
-    while len(hosted.bridge.streams) < 2:
-        with sent(hosted.url, post("/health", b"", "GET")) as raw:
-            assert raw.status() == 200
+    second = Raw(hosted.url, post("/v1/completions", asked(max_tokens=2)))
+    until_open(hosted, 2)
     with sent(hosted.url, post("/v1/completions", asked(stream=False))) as third:
         status, headers = third.status(), third.headers()
         error = json.loads(third.rest())["error"]
@@ -237,21 +243,19 @@ def test_more_requests_than_places(hosted, engine):
 
 
 def test_a_shutdown_ends_streams_with_an_event_and_answers_with_503(engine):
-    with (
-        Hosted(engine) as hosted,
-        sent(hosted.url, post("/v1/completions", asked())) as stream,
-        sent(hosted.url, post("/v1/completions", asked(stream=False))) as whole,
-    ):
+    with Hosted(engine) as hosted, sent(hosted.url, post("/v1/completions", asked())) as stream:
         engine.until(lambda: engine.begun == 1)
-        engine.let(2)
-        assert json.loads(stream.event())["choices"][0]["text"] == "x"
-        hosted.stop()
-        events = [stream.event() for _ in range(3)]
-        assert json.loads(events[1])["error"]["code"] == "shutting_down" and events[2] == "[DONE]"
-        assert whole.status() == 503
-        engine.let()
-        hosted.thread.join(50)
-        assert not hosted.thread.is_alive() and (engine.live, engine.steps) == ({}, 3)
+        with sent(hosted.url, post("/v1/completions", asked(stream=False))) as whole:
+            until_open(hosted, 2)
+            engine.let(2)
+            assert json.loads(stream.event())["choices"][0]["text"] == "x"
+            hosted.stop()
+            events = [stream.event() for _ in range(3)]
+            assert json.loads(events[1])["error"]["code"] == "shutting_down" and events[2] == "[DONE]"
+            assert whole.status() == 503
+            engine.let()
+            hosted.thread.join(50)
+            assert not hosted.thread.is_alive() and (engine.live, engine.steps) == ({}, 3)
     assert is_free(hosted.url)
 
 
