@@ -384,7 +384,9 @@ def tensor_bytes(x: Any) -> bytes:
         n = x.numel()
         places = torch.arange(0, n, n // 64)
         x = x[torch.unravel_index(places, x.shape)]
-    return x.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    # subtle: cloned, since what is contiguous may still have a stride of its own, where it has but one element
+    flat = x.resolve_conj().resolve_neg().reshape(-1).clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes()
 
 
 class Expect:
