@@ -168,7 +168,7 @@ def level11_experts():
 
 
 def level12():
-    """As level00: a step of 16 sequences, and 16 steps of one; their contexts grow all the while."""
+    """As level00: a step of 16 sequences, and 16 steps of one; for 25 verdicts in a run, since they grow and end."""
     from tests.test_level12_controls import checkpoint_of, one_by_one, together
 
     checkpoint = checkpoint_of("level12")
