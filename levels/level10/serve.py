@@ -57,15 +57,20 @@ def launch(engine: AsyncEngine, tokenizer, max_seq_len: int, host: str, port: in
             print("\nended", flush=True)
 
 
-def arguments_of(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("serve", description=__doc__)
+def arguments(description: str, max_seqs: int, max_open: int) -> argparse.ArgumentParser:
+    """What any engine's server can be told; another one may add to it."""
+    parser = argparse.ArgumentParser("serve", description=description)
     parser.add_argument("--host", default="127.0.0.1", help="by default this machine only: there is no password")
     parser.add_argument("--port", type=int, default=8000, help="0 takes any that is free")
-    parser.add_argument("--max-seqs", type=int, default=8, help="requests that run in one step")
-    parser.add_argument("--max-open", type=int, default=32, help="requests that run or wait; more get a 429")
+    parser.add_argument("--max-seqs", type=int, default=max_seqs, help="requests that run in one step")
+    parser.add_argument("--max-open", type=int, default=max_open, help="requests that run or wait; more get a 429")
     parser.add_argument("--room", type=int, default=2048, help="tokens of a prompt and its answer")
     parser.add_argument("--token-budget", type=int, default=256, help="tokens that run in one step")
-    return parser.parse_args(words)
+    return parser
+
+
+def arguments_of(words: list[str]) -> argparse.Namespace:
+    return arguments(__doc__, max_seqs=8, max_open=32).parse_args(words)
 
 
 def main(words: list[str], parts: str = "") -> None:

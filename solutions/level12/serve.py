@@ -7,7 +7,7 @@ from functools import partial
 from dojo import models
 from level00.tokenizer import SmolTokenizer
 from level10.bridge import AsyncEngine
-from level10.serve import launch
+from level10.serve import arguments, launch
 
 from .engine import Engine
 from .paged import paged_step
@@ -19,13 +19,7 @@ BLOCK = 16  # tokens
 
 
 def arguments_of(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("serve", description=__doc__)
-    parser.add_argument("--host", default="127.0.0.1", help="by default this machine only: there is no password")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes any that is free")
-    parser.add_argument("--max-seqs", type=int, default=32, help="requests that run in one step")
-    parser.add_argument("--max-open", type=int, default=128, help="requests that run or wait; more get a 429")
-    parser.add_argument("--room", type=int, default=2048, help="tokens of a prompt and its answer")
-    parser.add_argument("--token-budget", type=int, default=256, help="tokens that run in one step")
+    parser = arguments(__doc__, max_seqs=32, max_open=128)
     parser.add_argument("--blocks", type=int, default=1024, help=f"blocks of {BLOCK} tokens that all requests share")
     parser.add_argument("--no-prefix-cache", action="store_true", help="compute what others have computed already")
     return parser.parse_args(words)
