@@ -31,15 +31,16 @@ def making_keys(checkpoint):
     return lambda: checkpoint.attend_absorbed(*args), lambda: attend_naive(*args), products
 
 
+def all_of_them(x, chosen, gates, experts):
+    """What moe_forward returns, by all experts on all tokens."""
+    share = torch.zeros(len(x), len(experts)).scatter(1, chosen, gates)
+    return sum(share[:, e, None] * expert(x) for e, expert in enumerate(experts))
+
+
 def everybody(checkpoint):
     """(experts on their own tokens, all experts on all tokens, each expert alone), for the clock."""
-    (x, chosen, gates, experts), alone = checkpoint.crowd(load())
-
-    def all_of_them():
-        share = torch.zeros(len(x), len(experts)).scatter(1, chosen, gates)
-        return sum(share[:, e, None] * expert(x) for e, expert in enumerate(experts))
-
-    return lambda: checkpoint.moe_forward(x, chosen, gates, experts), all_of_them, alone
+    args, alone = checkpoint.crowd(load())
+    return lambda: checkpoint.moe_forward(*args), lambda: all_of_them(*args), alone
 
 
 @pytest.mark.parametrize("pair, need", [(making_keys, "NEED"), (everybody, "NEED_GROUPED")])
@@ -81,10 +82,6 @@ def test_gates_that_are_left_out_are_refused(checkpoint, text, monkeypatch):
 
 
 def test_all_experts_for_a_token_that_has_one_are_too_many_bytes(checkpoint, monkeypatch):
-    def all_of_them(x, chosen, gates, experts):
-        share = torch.zeros(len(x), len(experts)).scatter(1, chosen, gates)
-        return sum(share[:, e, None] * expert(x) for e, expert in enumerate(experts))
-
     monkeypatch.setattr(checkpoint, "moe_forward", all_of_them)
     refuses(checkpoint.test_a_token_reads_the_weights_of_its_experts, 1, match="1 of 4 experts are 2,654,208 bytes")
     checkpoint.test_a_token_reads_the_weights_of_its_experts(Expect(), load(), 4)

@@ -71,13 +71,12 @@ def test_a_prefix_that_is_not_found_runs_again(checkpoint, monkeypatch):
 def test_blocks_of_those_who_left_must_come_back(checkpoint, monkeypatch):
     import level12.scheduler as scheduler
 
-    monkeypatch.setattr(scheduler.Scheduler, "abort", lambda self, id: forget(self, id))
-
     def forget(self, id):
         sequence = self.sequences.pop(id, None)
         for queue in (self.running, self.waiting):
             if sequence in queue:
                 queue.remove(sequence)
 
+    monkeypatch.setattr(scheduler.Scheduler, "abort", forget)
     with pytest.raises((Mismatch, AssertionError)):
         checkpoint.test_whoever_comes_and_goes_gets_what_is_his_and_no_block_is_lost(Expect(), load(), 0)
