@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import Empty, Queue
 
 from . import catalog, stubs
-from .ghosts import BadGhost, Ghost, Medium, Servant, apply, explained, haunts, summon
+from .ghosts import BadGhost, Ghost, Servant, apply, explained, haunts, summon
 from .mount import mount_all, one_thread, plan, unmount
 from .outcome import Outcome
 from .progress import Progress
@@ -86,7 +86,7 @@ def trials(level: str, file: str = "") -> list[Trial]:
 class Here:
     """Names ghosts in this process, with an alarm instead of a kill, and all the time it takes."""
 
-    budget, greens = float("inf"), Medium.greens
+    budget = float("inf")
 
     def stop(self) -> None: ...
 

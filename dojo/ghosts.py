@@ -204,7 +204,6 @@ class Medium(Servant):
     """Tries ghosts on the learner's cases."""
 
     budget = 10.0  # seconds for all ghosts of a kata, twice at most: a verdict without a name is better than none
-    greens = 80  # cases of a kata that came out right and are tried, or two of each test
 
     def __init__(self):
         super().__init__(_medium, PATIENCE, 4 * PATIENCE)

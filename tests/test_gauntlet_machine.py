@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dojo import gauntlet, ghosts, judge
+from dojo import gauntlet, judge
 from dojo.outcome import Outcome
 from dojo.report import Verdict
 from tests.miniature import screen, then, untouched, written
@@ -90,7 +90,7 @@ def test_a_test_whose_report_pytest_cannot_make_is_judged_all_the_same(monkeypat
     """A call that is stopped between two lines has no line number, and pytest fails while it looks for one."""
     item = SimpleNamespace(nodeid="test_x", location=("test_x.py", 1, "test_x"), get_closest_marker=lambda _: None)
     call = SimpleNamespace(when="call", excinfo=SimpleNamespace(value=ZeroDivisionError()))
-    whole = SimpleNamespace(table={}, outcomes={}, total={"": 1}, medium=ghosts.Medium)
+    whole = SimpleNamespace(table={}, outcomes={}, total={"": 1})
     monkeypatch.setattr(judge.outcome, "of", lambda *_: Outcome("endless"))
     hook = judge.Judge.pytest_runtest_makereport(whole, item, call)
     next(hook)
