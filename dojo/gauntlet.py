@@ -20,13 +20,16 @@ from queue import Empty, Queue
 
 from . import catalog, stubs
 from .ghosts import BadGhost, Ghost, Servant, apply, explained, haunts, summon
+from .judge import GREENS
 from .mount import mount_all, one_thread, plan, unmount
 from .outcome import Outcome
 from .progress import Progress
 
 SECONDS = 8  # for one test, and for one ghost on all its cases
 ENOUGH = 2  # red tests, if they name the ghost already
+FEW = 16  # right cases that are tried on ghosts then
 PATIENCE = 180  # for one program; a worker that takes longer is killed
+LEAN = "benchmark unraisableexception threadexception logging doctest junitxml pastebin faulthandler stepwise".split()
 KILLS = Counter()  # how often each test was red in this worker: those that kill most come first
 
 
@@ -129,7 +132,7 @@ class Job:
     __name__ = "dojo-job"  # as pytest knows it
 
     def __init__(self, trial: Trial, ghost: Ghost | None, folder: Path | None = None, enough: int = 0):
-        self.enough, self.red = enough, 0
+        self.enough, self.red, self.greens = enough, 0, FEW if enough else GREENS
         self.levels, self.seconds, self.medium = [trial.level], SECONDS, Here()
         self.table = plan([], "solutions", Progress())
         if folder:
@@ -168,7 +171,9 @@ def run(trial: Trial, ghost: Ghost | None, folder: Path | None = None, enough: i
     wanted = sorted({str(path) for path, _ in catalog.tests(trial.level).get(job.only, [])})
     tests = wanted or [str(catalog.ROOT / "levels" / trial.level / "tests")]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        job.broken = pytest.main(["-q", "--rootdir", str(catalog.ROOT), *tests], plugins=[job]) > 1
+        # no other plugins: pytest-benchmark alone asks git seven times in each run
+        args = ["-q", "-ppytest_timeout", *(f"-pno:{name}" for name in LEAN), "--rootdir", str(catalog.ROOT), *tests]
+        job.broken = pytest.main(args, plugins=[job]) > 1
     unmount(trial.level)
     for name, module in list(sys.modules.items()):  # test files hold references into the ghost's module
         if (getattr(module, "__file__", "") or "").startswith(str(catalog.ROOT / "levels")):
@@ -250,6 +255,7 @@ def _worker(channel) -> None:
     import pytest_benchmark.plugin  # noqa: F401  warm before the freeze
     import torch._dynamo  # noqa: F401  the first count would import it, within the time of its program
 
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     gc.freeze()  # a collection over torch's objects costs more than a run
     while (trial := channel.recv()) is not None:
         channel.send(judge(trial))

@@ -103,7 +103,7 @@ def test_equal_blocks_of_one_prompt_have_different_keys(expect):
         expect(confused, [2], [([token] * 12, b""), ([token] * 4, b"x")]).equals({})
 
 
-EVERY_SIZE = [0, 1, 2, 12, 255, 256, 2**16, 2**24, 2**32 - 1]
+EVERY_SIZE = [0, 1, 2, 12, 256, 2**24, 2**32 - 1]
 SALTS = [b"", b"\0", b"\0\0\0\0", b"\1\0\0\0", b"\0\0\0\1", b"\1", b"1", b"2,", b"a", b"b", b"ab"]
 SALTS += [b"a" * 99, b"a" * 100, b"a" * 99 + b"b", b"A", b"a ", b" a", b"aa", b"ba", b"\xff", b"\xfe"]
 
@@ -113,8 +113,8 @@ SALTS += [b"a" * 99, b"a" * 100, b"a" * 99 + b"b", b"A", b"a ", b" a", b"aa", b"
 def test_no_two_beginnings_share_a_key(expect, block_size, longest):
     """Oracle: the beginnings. All sequences of some ids, in bytes of every number, with salts that look like them."""
     tokens = EVERY_SIZE if longest < 4 else [0, 1, 256, 2**24]
-    prompts = [(ids, salt) for ids in product(tokens, repeat=longest) for salt in SALTS[::2]]
-    prompts += [(ids[:n], salt) for ids in product(tokens[:4], repeat=longest) for salt in SALTS for n in (2, longest)]
+    prompts = [(ids, salt) for ids in product(tokens, repeat=longest) for salt in SALTS[::4]]
+    prompts += [(ids[:n], salt) for ids in product(tokens[:3], repeat=longest) for salt in SALTS for n in (2, longest)]
     expect(confused, [block_size], prompts).equals({})
 
 
