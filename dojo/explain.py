@@ -91,7 +91,7 @@ class Explainer:
             return [], False
         # all are pickled before any ghost is mounted: in this process functions are no longer found by name afterwards
         seen = [case for one in outcomes for case in one.seen]
-        green = [(case, pickle) for case in seen if (pickle := case.pickled())]
+        green = [(case, pickle) for case in seen[-(self.medium.greens or len(seen)) :] if (pickle := case.pickled())]
         cases = [*((one.case, pickle) for one, pickle in zip(red, pickles)), *green]
         order = [pickle for _, pickle in sorted(cases, key=lambda case: case[0].seconds > SLOW)]
         found = [], False

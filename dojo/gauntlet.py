@@ -20,16 +20,15 @@ from queue import Empty, Queue
 
 from . import catalog, stubs
 from .ghosts import BadGhost, Ghost, Servant, apply, explained, haunts, summon
-from .judge import GREENS
 from .mount import mount_all, one_thread, plan, unmount
 from .outcome import Outcome
 from .progress import Progress
 
 SECONDS = 8  # for one test, and for one ghost on all its cases
 ENOUGH = 2  # red tests, if they name the ghost already
-FEW = 16  # right cases that are tried on ghosts then
+FEW = 20  # right cases that are tried on ghosts then, the last ones
 PATIENCE = 180  # for one program; a worker that takes longer is killed
-LEAN = "benchmark unraisableexception threadexception logging doctest junitxml pastebin faulthandler stepwise".split()
+LEAN = ["benchmark", "unraisableexception", "threadexception", "logging", "doctest", "junitxml", "faulthandler"]
 KILLS = Counter()  # how often each test was red in this worker: those that kill most come first
 
 
@@ -91,6 +90,9 @@ class Here:
 
     budget = float("inf")
 
+    def __init__(self, greens: int | None):
+        self.greens = greens
+
     def stop(self) -> None: ...
 
     def ask(self, ghost: Ghost, cases: list[bytes], hasty: bool = False, lenient: bool = False) -> list[bool]:
@@ -132,8 +134,8 @@ class Job:
     __name__ = "dojo-job"  # as pytest knows it
 
     def __init__(self, trial: Trial, ghost: Ghost | None, folder: Path | None = None, enough: int = 0):
-        self.enough, self.red, self.greens = enough, 0, FEW if enough else GREENS
-        self.levels, self.seconds, self.medium = [trial.level], SECONDS, Here()
+        self.enough, self.red = enough, 0
+        self.levels, self.seconds, self.medium = [trial.level], SECONDS, Here(FEW if enough else None)
         self.table = plan([], "solutions", Progress())
         if folder:
             self.table[trial.level] = folder

@@ -204,6 +204,7 @@ class Medium(Servant):
     """Tries ghosts on the learner's cases."""
 
     budget = 10.0  # seconds for all ghosts of a kata, twice at most: a verdict without a name is better than none
+    greens = None  # how many of the right cases are tried, all of them
 
     def __init__(self):
         super().__init__(_medium, PATIENCE, 4 * PATIENCE)

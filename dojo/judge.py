@@ -128,7 +128,7 @@ class Judge:
             one.printed = outcome.excerpt(made.capstdout + made.capstderr)
             # each test has its share, so that which cases are tried does not depend on the order of the tests; where
             # one is red, what comes right before it tells most
-            share = max(2, (self.job.greens if self.job else GREENS) // self.total[kata_of(item)])
+            share = max(2, GREENS // self.total[kata_of(item)])
             one.seen = one.seen[-max(8, share) :] if one.red else one.seen[:share]
             self.outcomes.setdefault(kata_of(item), []).append(one)
         return made
