@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import inspect
 import io
+import pickle
 import re
 import sys
 from collections import deque
@@ -14,7 +15,7 @@ from functools import lru_cache, partial
 from itertools import islice, zip_longest
 from time import process_time
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import values
 
@@ -51,27 +52,41 @@ class Case:
     seconds: float = 0.0  # of CPU time that it took
     check: Callable | None = None  # of `holds`, where it did
 
-    def same_outcome(self, lenient: bool = False) -> bool:
-        """Does the program that is mounted now come to the learner's outcome? `lenient`: another value for which the
-        check holds is the same outcome.
-        """
-        again, _ = perform(self.run, self.fn, self.args, self.kwargs)
-        if again.raised or self.yours.raised:
-            return again.raised == self.yours.raised
-        if lenient and self.check and said(self.check, again.value) is True:
-            return True
-        return values.compare(again.value, self.yours.value, self.rel, self.abs) is None
-
-    def pickled(self) -> bytes | None:
+    def pickled(self) -> "Pickled | None":
         """For the ghosts' process, if need be without the check; None when it is too large, can't be pickled, or would
         carry the learner's code.
         """
         if size(self.args) + size(self.kwargs) > PICKLE_BYTES:
             return None
         with contextlib.suppress(Exception):
-            if len(data := dumps(self)) <= PICKLE_BYTES:
-                return data
+            asked = dumps((self.run, self.fn, self.args, self.kwargs))
+            told = dumps((self.yours, self.rel, self.abs, self.check))
+            if len(asked) + len(told) <= PICKLE_BYTES:
+                return Pickled(asked, told)
         return replace(self, check=None).pickled() if self.check else None
+
+
+def same(again: Outcome, yours: Outcome, rel: float, abs: float, check: Callable | None, lenient: bool) -> bool:
+    """Is it the learner's outcome? `lenient`: another value for which the check holds is the same outcome."""
+    if again.raised or yours.raised:
+        return again.raised == yours.raised
+    if lenient and check and said(check, again.value) is True:
+        return True
+    return values.compare(again.value, yours.value, rel, abs) is None
+
+
+class Pickled(NamedTuple):
+    """A case for another process, where modules of the levels are what is mounted there."""
+
+    asked: bytes
+    told: bytes  # what the learner's code came to
+
+    def again(self) -> Outcome:
+        """What the program that is mounted now comes to."""
+        return perform(*pickle.loads(self.asked))[0]
+
+    def same_outcome(self, again: Outcome, lenient: bool = False) -> bool:
+        return same(again, *pickle.loads(self.told), lenient)
 
 
 def dumps(x: Any) -> bytes:

@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import Empty, Queue
 
 from . import catalog, stubs
+from .expect import Pickled
 from .ghosts import BadGhost, Ghost, Servant, apply, explained, haunts, summon
 from .mount import mount_all, one_thread, plan, unmount
 from .outcome import Outcome
@@ -29,6 +30,7 @@ ENOUGH = 2  # red tests, if they name the ghost already
 FEW = 20  # right cases that are tried on ghosts then, the last ones
 PATIENCE = 180  # for one program; a worker that takes longer is killed
 LEAN = ["benchmark", "unraisableexception", "threadexception", "logging", "doctest", "junitxml", "faulthandler"]
+KNOWN = {}  # (id, name) of a ghost -> what it came to in the cases of other programs
 KILLS = Counter()  # how often each test was red in this worker: those that kill most come first
 
 
@@ -95,9 +97,11 @@ class Here:
 
     def stop(self) -> None: ...
 
-    def ask(self, ghost: Ghost, cases: list[bytes], hasty: bool = False, lenient: bool = False) -> list[bool]:
+    def ask(self, ghost: Ghost, cases: list[Pickled], hasty: bool = False, lenient: bool = False) -> list[bool]:
+        if any(key[0] != ghost.id for key in KNOWN):
+            KNOWN.clear()
         with alarm(SECONDS):
-            return explained(ghost, cases, hasty, lenient)
+            return explained(ghost, cases, hasty, lenient, KNOWN.setdefault((ghost.id, ghost.name), {}))
         return [False] * len(cases)
 
 

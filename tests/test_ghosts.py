@@ -3,7 +3,8 @@
 import pytest
 
 from dojo import catalog, ghosts
-from dojo.ghosts import BadGhost, Ghost, apply, suspects
+from dojo.expect import Outcome, dumps
+from dojo.ghosts import BadGhost, Ghost, Pickled, apply, explained, suspects
 
 ID = "level00.layers.softmax"
 
@@ -93,3 +94,20 @@ def test_who_tries_ghosts_ends_in_silence_when_the_run_that_asks_was_killed(capf
 def test_of_two_slips_that_are_close_together_the_nearer_one_is_named():
     named = [ghosts.slips("level04.worksheet.mfu_percent", answer, 0.01)[0].name for answer in (5.707, 5.73)]
     assert named == ["all_parameters", "kv_heads"]
+
+
+def test_what_a_ghost_came_to_is_not_run_again(monkeypatch):
+    """In the gauntlet, where many programs fail in the same case. A lenient question is asked of the mounted ghost."""
+    runs, mounted = [], []
+    monkeypatch.setattr(ghosts, "summon", mounted.append)
+    monkeypatch.setattr(Pickled, "again", lambda case: runs.append(case) or Outcome(7))
+    told = dumps((Outcome(7), 1e-5, 1e-6, None)), dumps((Outcome(8), 1e-5, 1e-6, None))
+    same, other = (Pickled(b"question", answer) for answer in told)
+    known = {}
+    assert explained("a ghost", [same], known=known) == [True] and (len(runs), len(mounted)) == (1, 1)
+    assert explained("a ghost", [other, same], known=known) == [False, True] and (len(runs), len(mounted)) == (
+        1,
+        1,
+    )
+    assert explained("a ghost", [same], lenient=True, known=known) == [True] and len(runs) == 2
+    assert explained("another", [same], known={}) == [True] and (len(runs), len(mounted)) == (3, 3)

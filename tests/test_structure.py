@@ -16,8 +16,8 @@ ORDER = [
     "progress",
     "stubs",
     "mount",
-    "ghosts",
     "expect",
+    "ghosts",
     "report",
     "raced",
     "outcome",
@@ -29,7 +29,7 @@ WITH_PYTEST = {"outcome", "judge", "plugin", "gauntlet", "bench", "watch"}
 DOJO = sorted((ROOT / "dojo").glob("*.py"))
 MODULES = pytest.mark.parametrize("path", DOJO, ids=lambda path: path.stem)
 JUDGES = sorted(path for part in ("tests", "checkpoint") for path in ROOT.glob(f"levels/level*/{part}/**/*.py"))
-LINES = 3650  # of code, without docstrings, comments and blank lines: a new module should replace something
+LINES = 3660  # of code, without docstrings, comments and blank lines: a new module should replace something
 
 
 def tree(path: Path) -> ast.Module:
