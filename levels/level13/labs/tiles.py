@@ -114,9 +114,9 @@ def main(argv: list[str]) -> None:
     table("microseconds on an H100, by tokens", shown, few, 1)
     near, far = strided(args.stride, args.rounds)
     print(
-        f"\ncopying {ELEMENTS:,} float32 here: {near:.1f} ms side by side, {far:.1f} ms with a stride of {args.stride},"
+        f"\ncopying {ELEMENTS:,} float32 here: {near:.1f} ms side by side, {far:.1f} a stride of {args.stride} apart,"
     )
-    print(f"{far / near:.1f} times as long: a line of 64 bytes is read for each, and 4 of them are used at 16 or more.")
+    print(f"{far / near:.1f} times as long: memory comes in lines of 64 bytes, 16 elements, whatever is used of them")
     measured = tiled(args.rounds)
     table("64 x 256 times 256 x 256, by side of a tile", list(SIDES), measured, 1)
     draw(args.out / "tiles.png", paper, measured)
