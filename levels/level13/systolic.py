@@ -37,7 +37,8 @@ class SystolicArray:
 
         In a cycle a cell takes the activation that its left neighbour had in the cycle before (at the edge: `left`) and
         the sum that the cell above sent in the cycle before (at the top: 0). It adds activation · weight to that sum,
-        and sends it down. The bottom row's sums are those that leave. Neither `left` nor a returned row changes later.
+        and sends it down. The bottom row's sums are those that leave. Neither `left` nor a returned row changes later,
+        and the caller may overwrite both.
         Example: weights [[2, 3], [4, 5]]: [1, 0] -> [0, 0], and then [0, 1] -> [6, 0], [0, 0] -> [0, 8].
         ValueError: not one value for each row. In-datacenter performance analysis of a TPU, arXiv 1704.04760, figure 4.
 
