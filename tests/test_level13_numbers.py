@@ -316,3 +316,69 @@ def haunted(id, name):
     vars(module).update(given, __package__="level13")
     exec(compile(changed, "haunted", "exec"), vars(module))
     return module
+
+
+QUOTED = {  # what wrong programs give, as the lesson tells it, and what is right
+    ("systolic.systolic_matmul", "not_skewed"): (
+        lambda m: m.systolic_matmul([[1, 2, 3], [4, 5, 6]], m.SystolicArray([[1, 2], [3, 4], [5, 6]]))[0].tolist(),
+        [[16, 22], [4, 8]],
+        "16 22 and 4 8, instead of 22 28 and 49 64",
+    ),
+    ("systolic.systolic_cycles", "free_weight_load"): (
+        lambda m: m.systolic_cycles(1, N, N, 128, 128),
+        261_120,
+        f"gives one token 261,120 cycles instead of {array_cycles(1, N, N):,}",
+    ),
+    ("systolic.systolic_cycles", "every_cell_works"): (lambda m: m.systolic_cycles(1, N, N, 128, 128), 1024, "1,024."),
+    ("systolic.systolic_cycles", "padding_is_useful"): (
+        lambda m: round(m.systolic_utilization(4096, 130, 128, 128, 128), 3),
+        0.915,
+        f"{4096 * 130 * 128 / (array_cycles(4096, 130, 128) * 128**2):.1%}, and not 91.5%",
+    ),
+    ("warps.warp_cycles", "one_warp_after_the_other"): (
+        lambda m: m.warp_cycles(3, 2, 2, 6),
+        48,
+        "takes 48 cycles for the three warps of the picture",
+    ),
+    ("warps.warp_cycles", "latency_always_hidden"): (lambda m: m.warp_cycles(3, 2, 2, 6), 18, "18. Right is 24:"),
+    ("warps.warp_cycles", "takes_turns"): (lambda m: m.warp_cycles(8, 4, 3, 10), 136, "take 136 and"),
+    ("warps.warp_cycles", "longest_waiting_first"): (
+        lambda m: m.warp_cycles(8, 4, 3, 10),
+        130,
+        f"take 136 and 130 cycles for concept 2's 8 warps, in place of {len(first_ready(8, 4, 3, 10)[0])}",
+    ),
+    ("warps.warp_cycles", "rule_of_thumb"): (
+        lambda m: m.warps_to_hide(20, 600),
+        31,
+        f"31 warps for 600 cycles behind 20 instructions, where {ceil(620 / 21)} fill all of them",
+    ),
+    ("threads.scan_kernel", "in_place"): (
+        lambda m: scans(m),
+        ["1 3 7 13", "1 3 6 10"],
+        "makes 1 3 7 13 of 1 2 3 4 if thread 0 comes first, and the right 1 3 6 10 if it comes last",
+    ),
+    ("threads.scan_kernel", "next_round_too_early"): (
+        lambda m: scans(m),
+        ["1 3 6 10", "1 3 6 9"],
+        "is right in the first case, and makes 1 3 6 9 in the second",
+    ),
+}
+
+
+def scans(module):
+    """What a scan makes of 1 2 3 4, when the first thread goes first, and when the last one does."""
+    made = []
+    for order in (module.ascending, module.descending):
+        out = module.Words([-1] * 4)
+        module.launch(module.scan_kernel, 1, 4, 4, module.Words([1, 2, 3, 4]), out, order=order)
+        made.append(" ".join(map(str, out.words)))
+    return made
+
+
+@pytest.mark.parametrize("id, name", QUOTED)
+def test_what_wrong_programs_give_is_what_the_lesson_tells(solved, id, name):
+    """The ghosts themselves."""
+    run, wrong, told = QUOTED[id, name]
+    assert run(haunted(f"level13.{id}", name)) == wrong
+    [line] = [line for line in PARTS["Blinky"].splitlines() if f"`level13.{id} · {name}`" in line]
+    assert told in line

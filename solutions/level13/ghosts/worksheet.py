@@ -369,7 +369,7 @@ slip(
 slip(
     "level13.worksheet.gemm_us",
     "one_wave",
-    "52.65: that is one wave; 144 tiles are two more than there are SMs. (With MACs for FLOPs it comes to the same.)",
+    "52.65: that is one wave; 144 tiles are two more than there are SMs. Or it is two waves of MACs; a MAC is two FLOPs.",
     value=WAVE,
 )
 slip(
