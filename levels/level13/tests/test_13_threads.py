@@ -102,7 +102,7 @@ def test_ten_elements_in_blocks_of_eight(expect):
     expect.story(scanned(10, 8, "ascending", space=6), scan_kernel).equals(right)
 
 
-SHAPES = [(6, 4), (7, 1), (3, 3), (11, 5), (1, 5), (4, 32), (40, 32), (13, 6), (9, 2)]
+SHAPES = [(6, 4), (7, 1), (3, 3), (11, 5), (1, 5), (4, 32), (40, 32), (13, 6), (9, 2), (70, 64)]
 
 
 @pytest.mark.kata("level13.threads.scan_kernel")
@@ -136,7 +136,7 @@ def test_the_input_stays(expect):
 
 
 @pytest.mark.kata("level13.threads.scan_kernel")
-@pytest.mark.parametrize("n, block_size", [(10, 4), (0, 4), (8, 4), (50000, 32768), (1, 5), (7, 1)])
+@pytest.mark.parametrize("n, block_size", [(10, 4), (0, 4), (8, 4), (50000, 32768), (1, 5), (70000, 1)])
 def test_as_many_blocks_as_it_takes(expect, n, block_size):
     """Oracle: the first elements of the blocks, counted. Without the last block its elements are never written."""
     expect(grid_size, n, block_size).equals(len(range(0, n, block_size)))

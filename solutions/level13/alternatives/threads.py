@@ -108,3 +108,16 @@ for _name, _line in {
     "divided_with_rest": "return n // block_size + (n % block_size > 0)",
 }.items():
     alternative("level13.threads.scan_kernel", _name, change=("return -(-n // block_size)", _line))
+alternative(  # no sum has more than n elements
+    "level13.threads.scan_kernel",
+    "rounds_of_the_shorter",
+    change=("while distance < thread.block_size:", "while distance < min(thread.block_size, n):"),
+)
+alternative(  # in the last round those that are read write what they had
+    "level13.threads.scan_kernel",
+    "last_round_without_its_barrier",
+    change=(
+        "yield  # subtle: all have read before anybody writes",
+        "if 2 * distance < thread.block_size:\n            yield",
+    ),
+)

@@ -74,6 +74,11 @@ alternative(  # all warps are alike: any fixed order comes to the same
     "from_the_last_warp",
     change=("for warp in range(num_warps):", "for warp in reversed(range(num_warps)):"),
 )
+alternative(  # the lowest index is never behind another one
+    "level13.warps.warp_cycles",
+    "furthest_first",
+    change=("for warp in range(num_warps):", "for warp in sorted(range(num_warps), key=lambda w: -issued[w]):"),
+)
 
 
 def _others_fill_the_gap(compute, latency):

@@ -126,6 +126,12 @@ _scan(
     "while 2 * distance <= thread.block_size:",
 )
 _scan(
+    "a_warp_alone",
+    "A block may have several warps: rounds go on until distance reaches block_size, not 32.",
+    _WHILE,
+    "while distance < min(thread.block_size, 32):",
+)
+_scan(
     "leaves_out_the_nearest",
     "Lane `distance` has an element to add, that of lane 0: the condition is lane >= distance.",
     _MINE,
