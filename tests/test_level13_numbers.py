@@ -362,6 +362,47 @@ QUOTED = {  # what wrong programs give, as the lesson tells it, and what is righ
         ["1 3 6 10", "1 3 6 9"],
         "is right in the first case, and makes 1 3 6 9 in the second",
     ),
+    ("occupancy.occupancy", "registers_ignored"): (
+        lambda m: m.occupancy(256, 128, 0)[0],
+        8,
+        f"finds 8 blocks where concept 3 has {65536 // (256 * 128)}",
+    ),
+    ("occupancy.occupancy", "registers_not_rounded"): (
+        lambda m: m.occupancy(96, 33, 0)[0],
+        20,
+        "puts 20 blocks of 96 threads with 33 registers on an SM",
+    ),
+    ("occupancy.occupancy", "one_register_file"): (
+        lambda m: m.occupancy(96, 33, 0)[0],
+        17,
+        f"17. It holds {4 * (16384 // 1280) // 3}: {16384 // 1280} warps in each partition",
+    ),
+    ("occupancy.occupancy", "warps_by_fours"): (lambda m: m.occupancy(96, 33, 0)[0], 12, "puts 12 there"),
+    ("occupancy.occupancy", "reserved_bytes_forgotten"): (
+        lambda m: m.occupancy(128, 32, 114 * 1024)[0],
+        2,
+        "Two blocks of half an SM's shared memory each are one block",
+    ),
+    ("coalescing.sectors", "the_whole_span"): (
+        lambda m: m.sectors([128 * i for i in range(32)], 4),
+        125,
+        "128 bytes apart they take 32, and not 125",
+    ),
+    ("coalescing.sectors", "lanes_counted"): (
+        lambda m: m.load_efficiency([0] * 32, 4),
+        4.0,
+        f"so that {4 / 32:.1%} is wanted, and not 400%",
+    ),
+    ("banks.bank_conflict_degree", "banks_of_bytes"): (
+        lambda m: m.bank_conflict_degree([4 * i for i in range(32)]),
+        4,
+        "takes 4 cycles for lanes side by side, which need 1",
+    ),
+    ("banks.swizzle", "rotation"): (
+        lambda m: [m.swizzle(1, c, 4) for c in range(4)],
+        [1, 2, 3, 0],
+        "columns 0 1 2 3 of row 1 are at 1 2 3 0",
+    ),
 }
 
 
