@@ -403,7 +403,39 @@ QUOTED = {  # what wrong programs give, as the lesson tells it, and what is righ
         [1, 2, 3, 0],
         "columns 0 1 2 3 of row 1 are at 1 2 3 0",
     ),
+    ("tiling.tiled_matmul", "row_at_a_time"): (
+        lambda m: elements_of_a_layer(m),
+        12 * 5 * 576 + 5 * 576 * 1536,
+        f"loads {12 * 5 * 576 + 5 * 576 * 1536:,} elements for the layer of the big idea",
+    ),
+    ("tiling.tiled_matmul", "stages_ignored"): (
+        lambda m: m.largest_square_tile(ROOM, 2, 3),
+        square(1),
+        f"finds a side of {square(1)} for three stages, where {square(3)} is right",
+    ),
+    ("waves.gemm_seconds", "sum_of_both"): (
+        lambda m: f"{1e6 * m.gemm_seconds(1, N, N, tile_m=16):.2f}",
+        "12.26",
+        f"gives one token 12.26 us in place of {1e6 * product(1, N, N, 16):.2f}",
+    ),
+    ("waves.gemm_seconds", "products_without_sums"): (
+        lambda m: f"{1e6 * m.gemm_seconds(N, N, N):.1f}",
+        "71.7",
+        f"gives 4,096 tokens 71.7 us. The peak is in FLOPs, so it is {1e6 * product(N, N, N, 128):.1f}",
+    ),
+    ("waves.gemm_seconds", "plain_roofline"): (
+        lambda m: f"{1e6 * m.gemm_seconds(1, N, N, tile_m=128):.2f}",
+        "10.02",
+        "gives one token 10.02 us even in tiles of 128 rows",
+    ),
 }
+
+
+def elements_of_a_layer(module):
+    """What is loaded for 5 tokens of gate_proj, in the lesson's tiles."""
+    memory = module.SlowMemory(np.ones((5, SMOL.d_model)), np.ones((SMOL.d_model, SMOL.d_ff)))
+    assert np.array_equal(module.tiled_matmul(memory, 4, 128, 64), np.full((5, SMOL.d_ff), SMOL.d_model))
+    return memory.loaded
 
 
 def scans(module):
