@@ -162,6 +162,13 @@ def test_fractions_are_kept(expect):
 
 
 @pytest.mark.kata("level13.systolic.systolic_matmul")
+def test_zeros_and_equal_tokens_take_their_cycles_too(expect):
+    """Padding is streamed like all else: the array does not know what it multiplies. 7 tokens take 7 + 2 + 3 - 2."""
+    x, weights = np.array([[0, 0], [3, 1], [0, 0], [3, 1], [0, 5], [3, 1], [0, 0]]), whole(2, 3)
+    expect.story(streamed(x, weights), systolic_matmul).equals((x @ weights, 10, 10))
+
+
+@pytest.mark.kata("level13.systolic.systolic_matmul")
 def test_the_array_is_empty_afterwards(expect):
     """The next request streams through the same array: what is still on its way would be added to its sums."""
     x, weights = whole(3, 4) + 20, whole(4, 3) + 20
