@@ -109,7 +109,7 @@ def test_n_rows_that_follow_one_another_spread_every_column(expect, n, first):
 
 
 @pytest.mark.kata("level13.banks.swizzle")
-@pytest.mark.parametrize("n, rows", [(8, range(19)), (2, range(7))])
+@pytest.mark.parametrize("n, rows", [(8, range(19)), (2, range(7)), (64, (33, 63, 70))])
 def test_column_zero_goes_round(expect, n, rows):
     """Column 0 of row r is stored at r mod n."""
 

@@ -35,6 +35,7 @@ def touched(addresses, bytes_per_lane, sector_bytes):
         ([30], 4, 2),  # across a border
         ([28], 4, 1),  # up to it
         ([0], 100, 4),  # sectors in the middle of one lane
+        ([0, 8], 64, 3),  # wide lanes, most of which is the same
         (IN_A_ROW[::-1], 4, 4),
         ([32 * i + 28 for i in range(4)], 8, 5),  # the end of one lane is in the sector of the next
         ([], 4, 0),
@@ -64,7 +65,7 @@ def test_every_byte_on_a_map(expect, seed, bytes_per_lane, sector_bytes):
         ([8 * lane for lane in range(32)], 4, 0.5),
         (STRIDED, 4, 0.125),
         ([0] * 32, 4, 0.125),  # 4 bytes of 32, whoever else wants them
-        ([0, 2, 4], 4, 0.25),  # 8 bytes: they overlap
+        ([0, 2, 6], 4, 0.3125),  # 10 bytes: they overlap, and begin anywhere
         ([30], 4, 0.0625),  # 4 of 64
         ([0], 100, 100 / 128),
         ([0], 32, 1.0),

@@ -85,7 +85,7 @@ def test_of_limits_that_allow_the_same_the_first_is_named(expect, threads, regis
     expect(occupancy, threads, registers, shared).equals(right)
 
 
-SMALL = SM(24, 7, 10240, 5000, 300, 192, 100, 2)  # all numbers differ from an H100's, and from each other
+SMALL = SM(24, 7, 10240, 5000, 333, 192, 100, 2)  # all numbers differ from an H100's, and from each other
 
 
 @pytest.mark.kata("level13.occupancy.occupancy")
@@ -96,14 +96,22 @@ SMALL = SM(24, 7, 10240, 5000, 300, 192, 100, 2)  # all numbers differ from an H
         (32, 7, 0),  # blocks: 7
         (96, 29, 0),  # registers: 960, five warps in each of two partitions, three blocks of 3
         (64, 25, 0),  # 800 are 960 in units of 192
-        (32, 9, 530),  # shared memory: 830 would go in 6 times, 900 only 5 times
-        (32, 9, 700),  # 1000, exactly 5
+        (32, 40, 0),  # 1280 are 1344: 3 in each partition, where a multiple of 8 for a thread would make it 4
+        (32, 9, 480),  # shared memory: 813 would go in 6 times, and so would 500 + 333; 900 only 5 times
+        (32, 9, 667),  # 1000, exactly 5
         (64, 44, 10),  # 1536, three warps in each partition: 3 blocks of 2
     ],
 )
 def test_an_sm_of_other_sizes(expect, threads, registers, shared):
     """Limits change with every generation of hardware; the rule does not. Oracle: an SM that is filled by hand."""
     expect(occupancy, threads, registers, shared, SMALL).equals(filled(threads, registers, shared, SMALL))
+
+
+@pytest.mark.kata("level13.occupancy.occupancy")
+def test_a_block_that_asks_for_no_shared_memory_takes_some(expect):
+    """What is taken besides is taken for every block: 333 bytes are 400 in units, and 12 of these go into 5000."""
+    sm = SM(blocks=20, shared_bytes=5000, block_shared_bytes=333, shared_unit=100)
+    expect(occupancy, 40, 20, 0, sm).equals((12, 24, 0.375, "shared memory"))
 
 
 @pytest.mark.kata("level13.occupancy.occupancy")

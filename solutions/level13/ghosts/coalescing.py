@@ -81,3 +81,10 @@ ghost(
     change=(SHARE, "return len(wanted) / (sectors(addresses, bytes_per_lane, 4 * sector_bytes) * 4 * sector_bytes)"),
     part="load_efficiency",
 )
+ghost(
+    ID,
+    "aligned_words",
+    "Lanes begin at any byte; yours counts words that begin at multiples of bytes_per_lane.",
+    change=(SHARE, SHARE.replace("len(wanted)", "len({a // bytes_per_lane for a in addresses}) * bytes_per_lane")),
+    part="load_efficiency",
+)

@@ -93,3 +93,21 @@ ghost(
     "The sizes are those of the SM that is given; yours are written into the program.",
     change=(WARPS, "sm = H100_SM\n    " + WARPS),
 )
+ghost(
+    ID,
+    "eights_for_a_thread",
+    "A warp's registers are rounded together, up to sm.register_unit; yours rounds each thread's up to 8: an H100's rule.",
+    change=(REGISTERS, "registers = _round_up(registers_per_thread, 8) * sm.warp_size"),
+)
+ghost(
+    ID,
+    "reserved_bytes_only_if_it_asks",
+    "What is taken besides is taken for every block; yours takes nothing for one that asks for no shared memory.",
+    change=(BY_SHARED, '"shared memory": sm.shared_bytes // shared if shared_bytes_per_block else 10**9,'),
+)
+ghost(
+    ID,
+    "reserved_bytes_not_rounded",
+    "What is asked for and what is taken besides are rounded up together; yours rounds only what is asked for.",
+    change=(SHARED, "shared = _round_up(shared_bytes_per_block, sm.shared_unit) + sm.block_shared_bytes"),
+)
