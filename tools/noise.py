@@ -176,6 +176,15 @@ def level12():
     return checkpoint.NEED, (step, sweep), (one_by_one(checkpoint), sweep)
 
 
+def level13():
+    """As level00: a product in tiles, and one row of a tile at a time."""
+    from tests.test_level13_controls import checkpoint_of, timed
+
+    checkpoint = checkpoint_of("level13")
+    right, wrong, product = timed(checkpoint)
+    return checkpoint.NEED, (right, product), (wrong, product)
+
+
 # ---- noise
 
 
