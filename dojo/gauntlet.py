@@ -26,6 +26,7 @@ from .outcome import Outcome
 from .progress import Progress
 
 SECONDS = 8  # for one test, and for one ghost on all its cases
+PLENTY = 30  # for one test of a program that has to pass, on a machine that is busy with others
 ENOUGH = 2  # red tests, if they name the ghost already
 FEW = 20  # right cases that are tried on ghosts then, the last ones
 PATIENCE = 180  # for one program; a worker that takes longer is killed
@@ -139,7 +140,8 @@ class Job:
 
     def __init__(self, trial: Trial, ghost: Ghost | None, folder: Path | None = None, enough: int = 0):
         self.enough, self.red = enough, 0
-        self.levels, self.seconds, self.medium = [trial.level], SECONDS, Here(FEW if enough else None)
+        self.levels, self.medium = [trial.level], Here(FEW if enough else None)
+        self.seconds = SECONDS if trial.kind == "ghost" else PLENTY
         self.table = plan([], "solutions", Progress())
         if folder:
             self.table[trial.level] = folder
