@@ -182,10 +182,10 @@ _matmul(
     "y = np.empty((tokens, cols))",
     "y = np.zeros((tokens, cols))",
 )
-for _more in (1, 2):
+for _more, _often in ((1, "once"), (2, "twice")):
     _matmul(
         f"read_too_late_in_{_more}_more",
-        "What leaves in a cycle is the sum of that cycle: yours takes it for that of the next, and steps once too often.",
+        f"What leaves in a cycle is the sum of that cycle: yours takes it for that of the next, and steps {_often} too often.",
         _LEAVE,
         "leaving = cycle - rows - col",
         _COUNT,

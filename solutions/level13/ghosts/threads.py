@@ -213,11 +213,11 @@ ghost(
     "A kernel is a generator, and a function without a `yield` is none: yours has no barrier, so nothing can be shared.",
     program=_without_a_barrier,
 )
-for _both in (False, True):
+for _both, _rest in ((False, "."), (True, ", in every round and not only at first.")):
     ghost(
         "level13.threads.scan_kernel",
         f"not_copied_to_the_other_half{'_but_once' * _both}",
-        "With two halves of the memory a thread that adds nothing in a round still copies its sum to the other half.",
+        f"With two halves of the memory a thread that adds nothing in a round still copies its sum to the other half{_rest}",
         program=_two_halves(_both),
     )
 # ---- grid_size
