@@ -91,7 +91,8 @@ def scan_kernel(thread: Thread, n: int, x: Words, out: Words) -> Iterator[None]:
     """Write to out[i] the sum of the elements from the first one of i's block up to x[i], included, for each i below n.
 
     One thread for each element: i = block · block_size + lane. block_size is anything from 1 on.
-    x, out  two different memories, both maybe longer than n: what lies beyond n is neither read nor written
+    x, out  two different memories, both maybe longer than n: what lies beyond n is neither read nor written, and out is
+            never read
 
     The threads of a block share the work through thread.shared: the chain of reads that launch returns is at most
     3 · ceil(log2(block_size)) + 3. The result is the same in every order of the threads.

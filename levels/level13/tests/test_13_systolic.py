@@ -69,6 +69,12 @@ def test_each_product_reaches_the_bottom_in_its_cycle(expect, name):
 
 
 @pytest.mark.kata("level13.systolic.SystolicArray.step")
+def test_fractions_keep_their_digits(expect):
+    """float64 all the way: 1 + 2^-40 is another number than 1, and 1 is all that float32 leaves of it."""
+    expect.story(fed_with([[1.0]], [[1 + 2**-40]]), SystolicArray).equals([np.array([1 + 2**-40])], rel=0, abs=0)
+
+
+@pytest.mark.kata("level13.systolic.SystolicArray.step")
 def test_two_arrays_keep_apart(expect):
     """A chip has four arrays and more: what is on its way in one of them is not seen in another."""
     weights, feed = [whole(2, 3), whole(2, 3)], whole(6, 2)

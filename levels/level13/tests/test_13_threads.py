@@ -69,7 +69,8 @@ ORDERS = {
 
 
 def run(kernel, words, block_size, order, space=0):
-    """The output, behind which lie `space` words of others; the chain of reads; and the input as it is afterwards."""
+    """The output, behind which lie `space` words of others; the chain of reads; the input as it is afterwards; and how
+    often the output was read."""
     n = len(words)
     x, out = Words(words + [None] * space), Words([-1] * (n + space))
 
@@ -78,7 +79,7 @@ def run(kernel, words, block_size, order, space=0):
 
     blocks = len(range(0, n, block_size))
     chain = launch(hidden, blocks, block_size, n, by_index(x, n), out, order=ORDERS[order]())
-    return out.words, chain, x.words[:n]
+    return out.words, chain, x.words[:n], out.num_reads
 
 
 def scanned(n, block_size, order, space=0):
@@ -133,6 +134,12 @@ def test_the_threads_share_the_work(expect, n, block_size, most):
 def test_the_input_stays(expect):
     """Another kernel reads the same input: the threads work in the memory that they share."""
     expect.story(lambda kernel: run(kernel, data(9), 4, "ascending")[2], scan_kernel).equals(data(9))
+
+
+@pytest.mark.kata("level13.threads.scan_kernel")
+def test_the_output_is_written_and_not_read(expect):
+    """An answer of memory takes hundreds of cycles, one of shared memory some thirty: that is why a block has one."""
+    expect.story(lambda kernel: run(kernel, data(9), 4, "ascending")[3], scan_kernel).equals(0)
 
 
 @pytest.mark.kata("level13.threads.scan_kernel")

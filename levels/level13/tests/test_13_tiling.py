@@ -168,6 +168,7 @@ def tried(room, width, stages, multiple):
         (65535, 2, 1, 16),  # one byte too few: 112
         (5000, 1, 2, 5),  # 35; exactly full with 35.36
         (100, 2, 1, 1),  # 5, exactly full
+        (9, 0.5, 1, 1),  # 3, exactly full: half bytes are not rounded before the end
     ],
 )
 def test_the_largest_tile_that_fits(expect, room, width, stages, multiple):

@@ -22,6 +22,12 @@ ghost(
 )
 ghost(
     ID,
+    "every_fourth_byte",
+    "A lane may begin anywhere: yours looks at every fourth byte of it, and its last one may be in the next sector.",
+    change=(COUNT, "return len({byte // sector_bytes for a in addresses for byte in range(a, a + bytes_per_lane, 4)})"),
+)
+ghost(
+    ID,
     "first_sector_only",
     "A lane that reads across a border wants both sectors; yours counts the one in which it begins.",
     change=(COUNT, "return len({first for first, _ in spans})"),

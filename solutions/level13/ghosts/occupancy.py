@@ -89,6 +89,12 @@ ghost(
 )
 ghost(
     ID,
+    "tie_by_the_alphabet",
+    "Where several limits allow the same, the first of warps, blocks, registers, shared memory is named, not of the alphabet.",
+    change=(LIMIT, "limit = min(sorted(limits), key=limits.get)"),
+)
+ghost(
+    ID,
     "sizes_of_an_h100",
     "The sizes are those of the SM that is given; yours are written into the program.",
     change=(WARPS, "sm = H100_SM\n    " + WARPS),

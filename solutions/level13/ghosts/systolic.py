@@ -34,7 +34,7 @@ _step(
 )
 _step(
     "result_a_cycle_late",
-    "The bottom row's sums leave in the cycle in which they are made; yours returns those of the cycle before.",
+    "The bottom row's sums leave in the cycle in which they are made, from activations that have just come: yours are late.",
     _OUT,
     "return before",
     _ABOVE,
@@ -57,6 +57,18 @@ _step(
     "At the top a sum begins with 0; yours begins with what left at the bottom.",
     _ABOVE,
     "above = np.roll(self.sums, 1, axis=0)",
+)
+_step(
+    "top_keeps_its_sums",
+    "At the top a sum begins with 0 in every cycle; yours adds to what row 0 sent in the cycle before.",
+    _ABOVE,
+    "above = np.vstack([self.sums[:1], self.sums[:-1]])",
+)
+_step(
+    "activations_in_float32",
+    "Sums are float64, and so are the activations that they are made of: yours rounds what enters to float32.",
+    _RIGHT,
+    "self.activations = np.column_stack([left.astype(np.float32), self.activations[:, :-1]])",
 )
 _step(
     "activations_wrap_around",
@@ -170,6 +182,17 @@ _matmul(
     "y = np.empty((tokens, cols))",
     "y = np.zeros((tokens, cols))",
 )
+for _more, _often in ((1, "once"), (2, "twice")):
+    _matmul(
+        f"read_too_late_in_{_more}_more",
+        f"What leaves in a cycle is the sum of that cycle: yours takes it for that of the next, and steps {_often} too often.",
+        _LEAVE,
+        "leaving = cycle - rows - col",
+        _COUNT,
+        f"cycles = tokens + rows + cols - 2 + {_more}",
+        "y = np.empty((tokens, cols))",
+        "y = np.zeros((tokens, cols))",
+    )
 _matmul(
     "rows_and_columns_exchanged",
     "rows decide when a sum is complete, columns how much later it leaves than column 0's: yours has exchanged the two.",

@@ -62,6 +62,12 @@ _scan(
     _FIRST.replace(" if i < n else 0", ""),
 )
 _scan(
+    "reads_to_the_end_of_the_memory",
+    "What lies beyond n isn't yours to read, however long the memory is: the guard is i < n.",
+    _FIRST,
+    _FIRST.replace("i < n", "i < len(x)"),
+)
+_scan(
     "writes_beyond_n",
     "The last block has threads without an element: yours write beyond n, over what belongs to somebody else.",
     _GUARD,
@@ -161,6 +167,59 @@ _scan(
     _OUT,
     "out[i] = x[i] = shared[lane]",
 )
+_scan(
+    "adds_up_in_the_output",
+    "out is written, never read: between the rounds sums belong in thread.shared, which is close to the threads.",
+    _FIRST,
+    "if i < n:\n        out[i] = x[i]\n    yield\n",
+    _MINE,
+    "mine = out[i] + out[i - distance] if lane >= distance and i < n else out[i] if i < n else 0",
+    "shared[lane] = mine\n",
+    "if i < n:\n            out[i] = mine\n",
+    _GUARD + _OUT,
+    "",
+)
+
+
+def _without_a_barrier(thread, n, x, out):
+    i = thread.block * thread.block_size + thread.lane
+    if i < n:
+        out[i] = sum(x[j] for j in range(i - thread.lane, i + 1))
+
+
+def _two_halves(both):
+    def kernel(thread, n, x, out):
+        shared, lane, size = thread.shared, thread.lane, thread.block_size
+        i = thread.block * size + lane
+        shared[lane] = x[i] if i < n else 0
+        if both:
+            shared[size + lane] = shared[lane]
+        yield
+        source, distance = 0, 1
+        while distance < size:
+            if lane >= distance:
+                shared[size - source + lane] = shared[source + lane] + shared[source + lane - distance]
+            yield
+            source, distance = size - source, 2 * distance
+        if i < n:
+            out[i] = shared[source + lane]
+
+    return kernel
+
+
+ghost(
+    "level13.threads.scan_kernel",
+    "without_a_barrier",
+    "A kernel is a generator, and a function without a `yield` is none: yours has no barrier, so nothing can be shared.",
+    program=_without_a_barrier,
+)
+for _both, _rest in ((False, "."), (True, ", in every round and not only at first.")):
+    ghost(
+        "level13.threads.scan_kernel",
+        f"not_copied_to_the_other_half{'_but_once' * _both}",
+        f"With two halves of the memory a thread that adds nothing in a round still copies its sum to the other half{_rest}",
+        program=_two_halves(_both),
+    )
 # ---- grid_size
 _scan(
     "last_block_lost",

@@ -97,6 +97,12 @@ _matmul(
     "out = np.zeros((m, n), dtype=memory.load('a', 0, 0, 0, 0).dtype)",
 )
 _matmul(
+    "sums_in_float32",
+    "Sums over tiles are in float64; yours are in float32, and what is small is lost.",
+    "out = np.zeros((m, n))",
+    "out = np.zeros((m, n), dtype=np.float32)",
+)
+_matmul(
     "products_in_float64",
     "Products of two tiles are in their own dtype; yours turns the tiles into float64 first.",
     ADD,

@@ -88,6 +88,12 @@ _warps(
     "for warp in sorted(range(num_warps), key=lambda w: (ready[w] != cycle or issued[w] % period == 0, w)):",
 )
 _warps(
+    "stays_for_the_next_load_too",
+    "A warp with a lower index comes first as soon as it can go on; yours lets a warp issue for as long as it can.",
+    _ORDER,
+    "for warp in sorted(range(num_warps), key=lambda w: (not issued[w] or ready[w] != cycle, w)):",
+)
+_warps(
     "rounds_together",
     "No warp waits for another: one that is through begins its next iteration. Yours lets all of them begin together.",
     "if issued[warp] < iterations * period and ready[warp] <= cycle:",
