@@ -44,7 +44,7 @@ def apply_map(X: Tensor, mapping: Map) -> Tensor:
 
     ● · about 2 lines · part of fit_ridge
     """
-    # solution:begin
+    # solution:begin the map is affine
     W, b = mapping
     return X.double() @ W + b
     # solution:end
@@ -62,7 +62,7 @@ def r2_score(Y: Tensor, predicted: Tensor) -> float:
     """
     if Y.shape != predicted.shape:
         raise ValueError(f"a prediction has the shape of what it predicts, {tuple(Y.shape)}")
-    if not (Y != Y[:1]).any():
+    if not (Y[:1] != Y).any():
         raise ValueError("Y is constant: there is nothing to explain")
     # solution:begin residual over total
     Y, predicted = Y.double(), predicted.double()

@@ -5,9 +5,7 @@ from level01.phases import phase_cost
 from level02.cache import kv_bytes_per_token
 
 
-def mapper_coefficients(
-    target: Config, source: Config, num_source_layers: int, head_local: bool = False
-) -> int:
+def mapper_coefficients(target: Config, source: Config, num_source_layers: int, head_local: bool = False) -> int:
     """Return how many numbers the maps from one model's cache to another's hold: keys and values, weights and biases.
 
     num_source_layers  the layers of the source that each layer of the target reads

@@ -75,7 +75,7 @@ def is_transfer(matched: float, mismatched: float, margin: float) -> bool:
     """
     if margin <= 0:
         raise ValueError(f"a margin is above 0, not {margin}: otherwise noise counts as transfer")
-    # solution:begin
+    # solution:begin by how much is the right one better?
     return matched - mismatched >= margin
     # solution:end
 

@@ -49,9 +49,7 @@ def strip_rope(k: Tensor, positions: Tensor, theta: float) -> Tensor:
     # solution:end
 
 
-def move_positions(
-    k: Tensor, old: Tensor, new: Tensor, theta_old: float, theta_new: float | None = None
-) -> Tensor:
+def move_positions(k: Tensor, old: Tensor, new: Tensor, theta_old: float, theta_new: float | None = None) -> Tensor:
     """Return cached keys as a model of base theta_new would hold them, had the tokens stood at the positions `new`.
 
     k         (..., S, D) float, rotated by `old` and theta_old, half-split; the result has its shape and dtype

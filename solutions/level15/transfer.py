@@ -62,7 +62,7 @@ def fit_heads(sources: list[Tensor], target: Tensor, lam: float, k: int, head_lo
     """
     n_heads, head_dim = sources[0].shape[1], sources[0].shape[3]
     if head_local and n_heads != target.shape[1]:
-        raise ValueError(f"head by head, both have as many KV heads, not {n_heads} and {target.shape[1]}: map all heads")
+        raise ValueError(f"head by head, {n_heads} KV heads do not map to {target.shape[1]}: read all heads")
     rows, wanted = [to_rows(x) for x in sources], to_rows(target)
     # solution:begin choose the layers once, then one map for each head
     chosen = rank_source_layers(rows, wanted, lam, k)

@@ -26,7 +26,7 @@ def start(config, seed):
     from level15 import pairlab
 
     params = {name: weight.clone() for name, weight in random_params(config, seed).items()}
-    for name, weight in params.items():
+    for weight in params.values():
         if weight.dim() == 1:
             weight.fill_(1)
     draw = torch.Generator().manual_seed(seed)
@@ -61,8 +61,9 @@ def train(config, params, seed):
 
 
 def main(seeds):
-    from level15 import pairlab
     from safetensors.torch import save_file
+
+    from level15 import pairlab
 
     for letter in seeds:
         began, offset, stored = time.time(), 10 * "abc".index(letter), {}
