@@ -176,6 +176,15 @@ def level12():
     return checkpoint.NEED, (step, sweep), (one_by_one(checkpoint), sweep)
 
 
+def level15():
+    """As level00: a prompt mapped as a whole, and in blocks of 16 tokens."""
+    from tests.test_level15_controls import checkpoint_of, in_blocks
+
+    checkpoint = checkpoint_of("level15")
+    right, wrong, products = in_blocks(checkpoint)
+    return checkpoint.NEED, (right, products), (wrong, products)
+
+
 # ---- noise
 
 
