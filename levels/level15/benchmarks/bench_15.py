@@ -48,6 +48,6 @@ def bench_move(bench):
 
     bench(
         lambda level: lambda: level.rerope.move_positions(keys, old, old + 100, 10000.0),
-        naive=("one rotation by the difference", in_one),
+        naive=("one rotation", in_one),
         library=("a copy in float64", lambda: (keys.double() * 1.0).float()),
     )

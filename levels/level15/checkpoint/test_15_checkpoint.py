@@ -161,7 +161,7 @@ def test_a_repair_helps_most_where_the_map_is_worst(expect, pair):
 
 @pytest.mark.kata("level15.checkpoint")
 def test_no_token_of_the_prompt_goes_through_the_receiver(expect, one):
-    """Only the 8 queries of each prompt do. Over the wire go the sender's bytes: 512 a token, the receiver's are 768."""
+    """Only the 8 queries of a prompt do. Over the wire go the sender's bytes: 512 a token, the receiver's are 768."""
     layers, seen = one.sent_through(one.fit()), set()
 
     def spy(x, weight):
