@@ -98,25 +98,6 @@ def test_the_rotation_is_taken_out(expect, shape):
         expect(strip_rope, k, PLACES, theta).equals(turned(k, PLACES, theta, -1).float(), abs=2e-6)
 
 
-@pytest.mark.kata("level15.rerope.move_positions")
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_narrow_keys_are_rounded_once(expect, dtype):
-    """The oracle's float64, rounded at the end: products and sums in bfloat16 would be off by more than that."""
-    k, places = (3 * draw(2, 5, 8, seed=3)).to(dtype), torch.tensor([5, 40, 1000, 2, 77])
-    expect(strip_rope, k, places, 1e4).equals(turned(k, places, 1e4, -1).to(dtype), rel=0, abs=0)
-    right = moved(k, places, places.flip(0), 1e4, 5e5)
-    expect(move_positions, k, places, places.flip(0), 1e4, 5e5).equals(right, rel=0, abs=0)
-
-
-@pytest.mark.kata("level15.rerope.move_positions")
-def test_float64_keys_keep_their_digits(expect):
-    """At position 0 nothing turns, so nothing may change: float32 on the way would show in the eighth digit."""
-    k = draw(2, 3, 4, seed=4).double() / 3
-    nowhere = torch.zeros(3, dtype=torch.int64)
-    expect(strip_rope, k, nowhere, 1e4).equals(k, rel=1e-14, abs=0)
-    expect(move_positions, k, nowhere, nowhere, 1e4, 5e5).equals(k, rel=1e-14, abs=0)
-
-
 # ---- move_positions
 
 OLD, NEW = torch.tensor([3, 4, 9, 17, 100]), torch.tensor([10, 0, 4, 55, 7])
@@ -162,6 +143,25 @@ def test_far_positions(expect):
     near = torch.arange(3) + 2
     expect(move_positions, k, far, near, 1e4).equals(moved(k, far, near, 1e4, 1e4), abs=2e-6)
     expect(move_positions, k, near, far, 1e4, 5e5).equals(moved(k, near, far, 1e4, 5e5), abs=2e-6)
+
+
+@pytest.mark.kata("level15.rerope.move_positions")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_narrow_keys_are_rounded_once(expect, dtype):
+    """The oracle's float64, rounded at the end: products and sums in bfloat16 would be off by more than that."""
+    k, places = (3 * draw(2, 5, 8, seed=3)).to(dtype), torch.tensor([5, 40, 1000, 2, 77])
+    expect(strip_rope, k, places, 1e4).equals(turned(k, places, 1e4, -1).to(dtype), rel=0, abs=0)
+    right = moved(k, places, places.flip(0), 1e4, 5e5)
+    expect(move_positions, k, places, places.flip(0), 1e4, 5e5).equals(right, rel=0, abs=0)
+
+
+@pytest.mark.kata("level15.rerope.move_positions")
+def test_float64_keys_keep_their_digits(expect):
+    """At position 0 nothing turns, so nothing may change: float32 on the way would show in the eighth digit."""
+    k = draw(2, 3, 4, seed=4).double() / 3
+    nowhere = torch.zeros(3, dtype=torch.int64)
+    expect(strip_rope, k, nowhere, 1e4).equals(k, rel=1e-14, abs=0)
+    expect(move_positions, k, nowhere, nowhere, 1e4, 5e5).equals(k, rel=1e-14, abs=0)
 
 
 @pytest.mark.kata("level15.rerope.move_positions")

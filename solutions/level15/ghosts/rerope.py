@@ -112,7 +112,7 @@ _ghost(
 )
 _ghost(
     "base_of_the_receiver",
-    "The keys were rotated with theta_old: with another base their rotation does not come out.",
+    "Take the old rotation out with theta_old, which put it in: one turn by new - old does for equal bases alone.",
     (CONTENT, "content = strip_rope(k.double(), old, theta_old if theta_new is None else theta_new)"),
 )
 _ghost(
@@ -131,12 +131,6 @@ _ghost(
     "one_shift_for_all",
     "Each token moves by its own difference, not by that of the first one.",
     (TABLES, "cos, sin = rope_tables(old + (new - old)[:1], k.shape[-1], theta_new or theta_old)"),
-)
-_ghost(
-    "difference_with_a_new_base",
-    "With two bases no single turn by new - old will do: first the old rotation out, then the new one in.",
-    (CONTENT, "content = k.double()"),
-    (TABLES, "cos, sin = rope_tables(new - old, k.shape[-1], theta_old if theta_new is None else theta_new)"),
 )
 _ghost(
     "positions_kept",
