@@ -8,14 +8,15 @@ import dataclasses
 import importlib
 import io
 import re
+import sys
 from math import cos, prod, sin
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
-from dojo import catalog, hardware, report
+from dojo import catalog, ghosts, hardware, report
 from dojo.models import Config, shapes
 from tests.controls import solutions_of
 
@@ -132,6 +133,10 @@ def test_the_picture_of_two_tokenizers():
     holds = [i for i, piece in enumerate(sender) for _ in piece]
     ends = [len("".join(receiver[: n + 1])) for n in range(len(receiver))]
     assert [holds[end - 1] for end in ends] == [int(number) for number in taken]
+    read = [len("".join(sender[: int(number) + 1])) for number in taken]
+    more = [there - end for there, end in zip(read, ends)]
+    said = f'"unb" takes a state that has read {more[0]} characters more, "el" one with {more[1]} more'
+    assert f"{said}, and {more.count(0)} token of {len(more)} an exact one" in PARTS["Pinky"]
 
 
 # ---- the stored pairs
@@ -303,9 +308,9 @@ def test_what_is_said_of_the_first_pair(pairs, caches, kept):
     pair, found = pairs["a"], caches["a"]
     assert f"The floor is the receiver without a cache, {pair.floor:.3f} here".replace("0.", ".") in LESSON
     few, local = (pair.r2_of_keys(found[name]) for name in ("64 rows instead of 4,096", "head by head"))
-    assert f"keys from 64 rows have {few:.2f}, head by head {local:.2f}" in LESSON
+    assert f"keys of the map from 64 rows have {few:.2f}, those of the one head by head {local:.2f}" in LESSON
     assert f"A map has R² {few:.2f} and works, another has {local:.2f} and works less" in LESSON
-    assert "the first retain more, .810 against .728" in LESSON
+    assert "the first retains more, .810 against .728" in LESSON
     assert "the mapped cache retains .996 and a stranger's -.006" in ANSWERS
     # answer 7: "the retention does not move if layer 1 or layer 2 is made exact instead"
     layers = found["head by head"]
@@ -330,16 +335,64 @@ def test_what_correlates_with_retention(pairs, caches, kept):
     assert f"That of layer 0 orders best, {r(plain, first)}" in LESSON
 
 
-def test_the_lessons_program_runs(solved, pairs):
-    """It is shown to learners, so it has to work as it stands, and its output is beside it."""
-    [(code, shown)] = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PARTS["Clyde"], re.S)
+def program(solved):
+    """Runs the lesson's program with the modules as they are: name -> accuracy."""
+    [code] = re.findall(r"```python\n(.*?)```", PARTS["Clyde"], re.S)
     names = {"pairlab": solved.pairlab, "torch": torch}
     names |= {"fit_cache_map": solved.cachemap.fit_cache_map, "transfer_cache": solved.transfer.transfer_cache}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, names)
-    found, said = (dict(line.split() for line in text.splitlines()) for text in (printed.getvalue(), shown))
-    assert list(found) == list(said)
-    assert [float(v) for v in found.values()] == pytest.approx([float(v) for v in said.values()], abs=FLIP)
+    return accuracies(printed.getvalue())
+
+
+def accuracies(text):
+    return {name: float(value) for name, value in map(str.split, text.splitlines())}
+
+
+def test_the_lessons_program_runs(solved):
+    """It is shown to learners, so it has to work as it stands, and its output is beside it."""
+    [shown] = re.findall(r"```python\n.*?```\n\n```\n(.*?)```", PARTS["Clyde"], re.S)
+    found, said = program(solved), accuracies(shown)
+    assert list(found) == list(said) and list(found.values()) == pytest.approx(list(said.values()), abs=FLIP)
+    assert f"Without mistakes it is {said['mapped']:.3f}" in PARTS["Blinky"]
+
+
+USED_BY = {  # where the lesson's program meets a function of these modules
+    "align": {"cachemap": ("fit_ridge", "rank_source_layers"), "transfer": ("apply_map",)},
+    "rerope": {"cachemap": ("strip_rope",), "transfer": ("strip_rope", "move_positions")},
+    "cachemap": {"cachemap": ("fit_cache_map",), "transfer": ("head_columns",)},
+    "transfer": {"transfer": ("transfer_cache",)},
+}
+
+
+def haunted(id, name):
+    """A module of the solutions with one of its ghosts in it."""
+    module_name = id.split(".")[1]
+    source = (ROOT / f"solutions/level15/{module_name}.py").read_text(encoding="utf-8")
+    [wrong] = [g for g in ghosts.haunts("level15") if (g.id, g.name) == (id, name)]
+    changed, given = ghosts.apply(wrong, source)
+    module = sys.modules["level15.haunted"] = ModuleType("level15.haunted")
+    vars(module).update(given, __package__="level15")
+    exec(compile(changed, "haunted", "exec"), vars(module))
+    return module
+
+
+def mapped_with(solved, patch, id, name):
+    """What the lesson's program says of the mapped cache, with one ghost in it."""
+    module = haunted(id, name)
+    for user, functions in USED_BY[id.split(".")[1]].items():
+        for function in functions:
+            patch.setattr(getattr(solved, user), function, getattr(module, function))
+    return program(solved)["mapped"]
+
+
+def test_what_wrong_programs_come_to(solved, monkeypatch):
+    """The ghosts themselves, in the code lab's program."""
+    quoted = re.findall(r"`(level15\.[\w.]+) · (\w+)`: (0\.\d{3})", PARTS["Blinky"])
+    assert len(quoted) >= 6
+    for id, name, value in quoted:
+        with monkeypatch.context() as patch:
+            assert mapped_with(solved, patch, id, name) == pytest.approx(float(value), abs=2 * FLIP), name
 
 
 def test_the_table_of_tensors(solved, pairs):
