@@ -79,6 +79,7 @@ def test_each_step_alone(expect):
     expect(transfer_seconds, 10, 0, 3, **STEPS).equals(50.0)
     expect(transfer_seconds, 1000, 0, 3, **STEPS).equals(1000.0)
     expect(transfer_seconds, 0, 100, 3, **STEPS).equals(50.0)
+    expect(transfer_seconds, 200, 0, 3, **STEPS | {"map_bytes": 9000}).equals(900.0)
     expect(transfer_seconds, 10, 100, 1000, map_flops_per_token=6, flops_per_second=4).equals(16.0)
     expect(transfer_seconds, 10, 100, 1000, map_bytes=6, memory_bandwidth=4, flops_per_second=3).equals(2.5)
 
@@ -89,6 +90,7 @@ def test_from_nothing_repaired_to_all_of_it(expect):
     nothing."""
     for recomputed, right in ((0, 51.0), (0.5, 55.0), (0.75, 57.0), (1, 59.0)):
         expect(transfer_seconds, 10, 100, 1000, **STEPS, prefill_seconds=8, recomputed=recomputed).equals(right)
+    expect(transfer_seconds, 10, 100, 1000, **STEPS, recomputed=0.5).equals(51.0)
 
 
 @pytest.mark.kata("level15.breakeven.breakeven_bandwidth")

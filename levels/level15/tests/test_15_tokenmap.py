@@ -82,6 +82,7 @@ def test_pieces_of_other_alphabets(expect):
     source, target = ("日本", "語🙂", " naï", "ve"), ("日", "本語", "🙂 n", "aïve")
     expect(align_tokens, source, target).equals([0, 1, 2, 3])
     expect(exact_boundary_share, source, target).equals(0.25)
+    expect(align_tokens, ["🙂🙂", "a", "b"], ["🙂", "🙂a", "b"]).equals([0, 1, 2])
 
 
 @pytest.mark.kata("level15.tokenmap.align_tokens")

@@ -89,6 +89,26 @@ _ghost(
     (SALT, 'return "|".join((model, revision, dtype, source)).encode()'),
 )
 _ghost(
+    "mark_escaped",
+    "Escape the sign that escapes, too: a text may end with it, and then your mark is read as part of the text.",
+    (SALT, "return '|'.join(x.replace('|', chr(92) + '|') for x in (model, revision, dtype, source)).encode()"),
+)
+_ghost(
+    "lengths_run_together",
+    'A length right before its text: 1 before "2" reads like 12. Give lengths a fixed number of bytes, or an end.',
+    (SALT, "return ''.join(f'{len(x)}{x}' for x in (model, revision, dtype, source)).encode()"),
+)
+_ghost(
+    "fixed_width",
+    "Texts may be of any length: cut or filled up to one width, two of them become one.",
+    (SALT, "return b''.join(x.encode()[:32].ljust(32) for x in (model, revision, dtype, source))"),
+)
+_ghost(
+    "mapped_from_itself",
+    "A source of \"\" is another text than the model's own name: don't fill one in for the other.",
+    (SALT, "return repr((model, revision, dtype, source or model)).encode()"),
+)
+_ghost(
     "model_alone",
     "Other weights, another dtype or a mapped cache under one model's name are found as its own.",
     (SALT, "return model.encode()"),
