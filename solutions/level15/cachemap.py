@@ -89,7 +89,8 @@ def fit_cache_map(
     source, target  what both models hold of those tokens, at `positions` (S,); each config has its own rope_theta
     lam, k, head_local  as in fit_heads
 
-    Keys are mapped without their rotation, so that the map holds at every position; values as they are.
+    Keys are mapped without their rotation, so that the map holds at every position; values as they are. All of it is
+    float64: stripped keys are not rounded to the dtype of the cache.
     ValueError: caches of other layers than the configs have, of different prompts or positions; as fit_heads.
     arXiv 2608.03893.
 
