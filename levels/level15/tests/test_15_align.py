@@ -170,6 +170,14 @@ def test_what_the_target_needs_and_not_what_it_knows(expect):
 
 
 @pytest.mark.kata("level15.align.rank_source_layers")
+def test_columns_are_pooled(expect):
+    """The second layer has the one column that varies most, and with it 3/4 of what there is to explain; the first has
+    the two others."""
+    sources = [torch.cat([Y[:, [0, 2]], NOISE[:, :1]], 1), torch.cat([Y[:, [1]], NOISE], 1)]
+    expect(rank_source_layers, sources, Y, 0.01, 2).equals([1, 0])
+
+
+@pytest.mark.kata("level15.align.rank_source_layers")
 def test_the_best_one_first_and_all_of_them(expect):
     """The order of the list is that of the columns later on: by R², not by number."""
     sources = [Y + size * draw(40, 3, seed=30 + i) for i, size in enumerate([2.0, 0.1, 5.0, 0.5])]
@@ -205,7 +213,8 @@ def test_scores_are_compared_at_nine_decimals(expect):
     x = torch.tensor([[-1.0], [1.0], [0.0]]).double()
     expect(rank_source_layers, [priced(1e-4), priced(1e-6), priced(1e-7)], x, 1.0, 3).equals([1, 2, 0])
     expect(rank_source_layers, [priced(1e-7), priced(1e-6)], x, 1.0, 2).equals([0, 1])
-    expect(rank_source_layers, [priced(2e-4), priced(1e-4)], x, 1.0, 1).equals([1])
+    expect(rank_source_layers, [priced(3e-5), priced(1e-6)], x, 1.0, 1).equals([1])  # 9e-10 is the ninth decimal
+    expect(rank_source_layers, [priced(1e-6), priced(1e-7)], 1000 * x, 1.0, 1).equals([0])  # of R², not of the residual
 
 
 @pytest.mark.kata("level15.align.rank_source_layers")

@@ -117,6 +117,17 @@ def test_layers_are_chosen_once_by_all_columns(expect):
         expect(fit_heads, sources, target, 0.5, 1, head_local).equals(right)
 
 
+@pytest.mark.kata("level15.cachemap.fit_cache_map")
+def test_layers_are_chosen_at_the_same_price(expect):
+    """Layer 0 has all of the target, but so small that its map would be dear: at lam = 10 layer 1 is the better one."""
+    target = draw(1, 1, 20, 2, seed=30).double()
+    sources = [target * 1e-3, target + 0.5 * draw(1, 1, 20, 2, seed=31)]
+    for lam, chosen in ((10.0, [1]), (1e-9, [0])):
+        right = heads_of(sources, target, lam, 1, False)
+        assert right.source_layers == chosen
+        expect(fit_heads, sources, target, lam, 1, False).equals(right, rel=1e-4)
+
+
 # ---- fit_cache_map
 
 SOURCE = Config(3, 8, 4, 2, 6, 8, 9, rope_theta=50.0)  # 3 layers, 2 KV heads of 6

@@ -240,6 +240,17 @@ _rank(
     ),
 )
 _rank(
+    "column_by_column",
+    "One R² for all columns of Y together: a mean over columns gives one that hardly varies as much say.",
+    (
+        SCORES,
+        "def score(X):\n"
+        "        columns = [y[:, None] for y in Y.T if (y != y[0]).any()]\n"
+        "        return sum(r2_score(y, apply_map(X, fit_ridge(X, y, lam))) for y in columns) / len(columns)\n\n"
+        "    scores = [round(score(X), 9) for X in sources]",
+    ),
+)
+_rank(
     "target_to_source",
     "Predict the target from the source: yours asks how well the source is predicted.",
     (SCORES, "scores = [round(r2_score(X, apply_map(Y, fit_ridge(Y, X, lam))), 9) for X in sources]"),

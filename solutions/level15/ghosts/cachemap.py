@@ -67,6 +67,11 @@ _ghost(
     (CHOSEN, "chosen = sorted(rank_source_layers(rows, wanted, lam, k))"),
 )
 _ghost(
+    "ranked_at_another_price",
+    "Layers are ranked at the lam of the map that will read them: yours ranks at 0.01.",
+    (CHOSEN, "chosen = rank_source_layers(rows, wanted, 0.01, k)"),
+)
+_ghost(
     "best_layer_only",
     "All of the k layers are read: yours reads the best one.",
     (CHOSEN, "chosen = rank_source_layers(rows, wanted, lam, k)[:1]"),
