@@ -57,7 +57,7 @@ def test_among_equals_the_earlier_token(expect):
 def test_rounded_up_but_not_by_a_rounding_error(expect):
     """0.07 · 100 is 7.000000000000001 in floats, and means 7; 0.071 of 100 means 8. Oracle: exact fractions."""
     worst = (torch.arange(100.0) * 37 % 101)[None]
-    for fraction in ("0.07", "0.29", "0.55", "0.54", "0.071", "0.001", "0.995"):
+    for fraction in ("0.07", "0.29", "0.55", "0.54", "0.071", "0.001", "0.951"):
         n = -(-Fraction(fraction) * 100 // 1)
         right = sorted(range(100), key=lambda token: -worst[0, token])[:n]
         expect(choose_tokens, worst, float(fraction)).equals(torch.tensor([sorted(right)]))
@@ -115,6 +115,8 @@ def test_chosen_tokens_are_exact_in_all_heads(expect):
     expect(patch_tokens, MAPPED, exact, torch.tensor([[2], [0]])).equals(right)
     lost = MAPPED.clone()
     lost[0, :, 2] = torch.nan  # and what is replaced may hold anything as well
+    expect(patch_tokens, lost, exact, torch.tensor([[2], [0]])).equals(right)
+    lost[1, 0, 1, 0] = right[1, 0, 1, 0] = torch.nan  # but nothing else is repaired
     expect(patch_tokens, lost, exact, torch.tensor([[2], [0]])).equals(right)
 
 
