@@ -152,7 +152,7 @@ _ghost(
 )
 _ghost(
     "positions_from_zero",
-    "The calibration tokens stood where `positions` says, and not at 0, 1, 2 …",
+    "The calibration tokens stood where `positions` says, and need not start at 0.",
     (SOURCE_KEYS, "positions = torch.arange(len(positions))\n    " + SOURCE_KEYS),
 )
 _ghost(
