@@ -185,6 +185,15 @@ def level13():
     return checkpoint.NEED, (right, product), (wrong, product)
 
 
+def level15():
+    """As level00: a prompt mapped as a whole, and in blocks of 16 tokens."""
+    from tests.test_level15_controls import checkpoint_of, in_blocks
+
+    checkpoint = checkpoint_of("level15")
+    right, wrong, products = in_blocks(checkpoint)
+    return checkpoint.NEED, (right, products), (wrong, products)
+
+
 # ---- noise
 
 
