@@ -22,7 +22,7 @@ def group_advantages(rewards: Tensor, normalize_std: bool = True, eps: float = 1
     ● · about 6 lines · part of grpo_loss
     """
     if rewards.dim() != 2 or rewards.shape[1] < 2:
-        raise ValueError(f"an answer is compared with others: (prompts, answers of 2 or more), not {tuple(rewards.shape)}")
+        raise ValueError(f"rewards are (prompts, answers), of 2 or more answers each, not {tuple(rewards.shape)}")
     # TODO: the mean of those that are there; how far from it is an answer without a reward?
     raise NotImplementedError("level14.grpo.grpo_loss")
 

@@ -1,13 +1,20 @@
 """Steps of training: a loss, its gradient, AdamW; and batches of answers to learn from. Given."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from time import process_time
 
 import torch
 from torch import Tensor
 
+from dojo.models import Config
+from level00.transformer import Params, forward
 from level02.padding import left_pad
+from level03.sampler import SamplingParams
 
-from .rollout import Answer
+from .dpo import padded_logprobs
+from .grpo import group_advantages, grpo_loss
+from .rollout import Answer, rollout
 
 
 def adamw(trainable: Mapping[str, Tensor], learning_rate: float) -> torch.optim.AdamW:
@@ -55,3 +62,35 @@ def answer_batch(
 def reward_tensor(rewards: Sequence[Sequence[float | None]]) -> Tensor:
     """(P, G) float32 of lists, with NaN for None: no reward is not a reward of 0."""
     return torch.tensor([[torch.nan if reward is None else reward for reward in row] for row in rewards])
+
+
+def grpo_step(
+    params: Params,
+    config: Config,
+    prompts: Sequence[Sequence[int]],
+    group: int,
+    reward: Callable[[Sequence[int], list[int]], float | None],
+    optimizer: torch.optim.Optimizer,
+    sampling: SamplingParams,
+    stop_ids: Collection[int] = (),
+    *,
+    forward: Callable = forward,
+) -> dict[str, float]:
+    """One step: a group of answers to each prompt, reward(prompt, tokens) for each answer, a step of `grpo_loss`.
+
+    Returns {"reward": its mean, "loss", "decode_seconds", "learn_seconds"}, CPU time. sampling has a seed, another one
+    for each step, and no filters or penalties: the loss scores tokens by the model's logits / temperature.
+    """
+    began = process_time()
+    seeded = [replace(sampling, seed=sampling.seed + i * group) for i in range(len(prompts))]
+    groups = [
+        rollout(params, config, prompt, group, own, stop_ids, forward=forward) for prompt, own in zip(prompts, seeded)
+    ]
+    decoded = process_time()
+    rewards = reward_tensor([[reward(p, answer.tokens) for answer in answers] for p, answers in zip(prompts, groups)])
+    rows = [(prompt, answer) for prompt, answers in zip(prompts, groups) for answer in answers]
+    ids, valid, mask, logp_old = answer_batch(*zip(*rows))
+    logp = padded_logprobs(params, config, ids, valid, sampling.temperature, forward=forward)
+    loss = step(optimizer, grpo_loss(logp, logp_old, group_advantages(rewards).flatten(), mask))
+    seconds = {"decode_seconds": decoded - began, "learn_seconds": process_time() - decoded}
+    return {"reward": rewards.nanmean().item(), "loss": loss, **seconds}
