@@ -68,8 +68,8 @@ def truncated_weight(logp_trainer: Tensor, logp_engine: Tensor, cap: float = 2.0
     logp_trainer, logp_engine  log-probabilities of the same tokens from the same weights: they differ by rounding, by
                                kernels, by a quantized cache
 
-    Example: differences 0, 2, -1 -> 1, 2, 0.3679. ValueError: cap 0 or below. No paper stands behind the cap of 2: a
-    report of 2025 (Yao et al., on off-policy training by fast engines), and since then verl and TRL.
+    Example: differences 0, 2, -1 -> 1, 2, 0.3679. ValueError: cap 0 or below. Behind it stands a report of 2025 (Yao et
+    al., on engines that make training off-policy), and no paper behind the 2.
 
     ● · about 1 line · part of grpo_loss
     """
@@ -122,7 +122,7 @@ def grpo_loss(
 
     Example: one row, logp = logp_old, advantage 1, mask 1, 1, 0, all else off: -1, and its gradient is -1/2, -1/2, 0.
     ValueError: a row without a token; beta below 0, or above 0 without logp_ref.
-    arXiv 2402.03300, which takes how = "sequence"; TRL and verl have "token" by default.
+    arXiv 2402.03300, which takes how = "sequence"; "token", the default here, is that of arXiv 2503.14476.
 
     ●●● · about 7 lines
     """

@@ -74,7 +74,7 @@ def dpo_loss(
     where model and reference are the same: ln 2.
     ValueError: beta 0 or below. arXiv 2305.18290.
 
-    ● · about 3 lines
+    ● · about 3 lines · needs level14.sft.shifted_logprobs
     """
     if beta <= 0:
         raise ValueError(f"beta says how far the model may leave its reference, so it is above 0, not {beta}")
