@@ -54,7 +54,8 @@ class Quantized:
 
 @pytest.mark.kata("level14.lora.lora_linear")
 @pytest.mark.parametrize(
-    "alpha, r, plain, stabilized", [(16, 4, 4.0, 8.0), (16, 16, 1.0, 4.0), (16, 8, 2.0, 5.656854), (2, 9, 0.2222222, 0.6666667)]
+    "alpha, r, plain, stabilized",
+    [(16, 4, 4.0, 8.0), (16, 16, 1.0, 4.0), (16, 8, 2.0, 5.656854), (2, 9, 0.2222222, 0.6666667)],
 )
 def test_alpha_over_the_rank_or_over_its_root(expect, alpha, r, plain, stabilized):
     """Served with the other factor, an adapter of rank 16 is 4 times too weak or too strong, and no error says so."""
@@ -75,7 +76,7 @@ def test_alpha_over_the_rank_or_over_its_root(expect, alpha, r, plain, stabilize
     ids=["one", "q and v of SmolLM2", "q and v of Llama 3.1 8B", "two", "none"],
 )
 def test_an_adapter_is_two_thin_matrices(expect, shapes, r, right):
-    """r (out + in) numbers of each: less than a thousandth of an 8B model. A hundred tenants' adapters fit beside it."""
+    """r (out + in) numbers of each: less than a thousandth of an 8B model. A hundred tenants' fit beside it."""
     expect(lora_params, shapes, r).equals(right)
 
 
@@ -119,8 +120,8 @@ def test_the_frozen_weight_may_be_quantized(expect):
 
 @pytest.mark.kata("level14.lora.lora_linear")
 def test_a_float32_adapter_works_in_float32(expect):
-    """On bfloat16 activations, with a frozen weight of 0: the low-rank part is rounded once, at the end. In bfloat16 the
-    small steps of training would be rounded away. The result has the activations' type."""
+    """On bfloat16 activations, with a frozen weight of 0: the low-rank part is rounded once, at the end. In
+    bfloat16 the small steps of training would be rounded away. The result has the activations' type."""
     x, a, b = draw(5, 12, seed=1).bfloat16(), draw(4, 12, seed=2).float(), draw(10, 4, seed=3).float()
     exact = 2.5 * (x.double() @ a.double().T) @ b.double().T
     expect(lora_linear, x, torch.zeros(10, 12, dtype=x.dtype), a, b, 10).equals(exact.bfloat16(), **ONCE)
@@ -200,14 +201,14 @@ def spread(n_out, n_in, r):
 
 @pytest.mark.kata("level14.lora.lora_linear")
 def test_a_is_uniform_between_plus_and_minus_one_over_the_root_of_the_width(expect):
-    """x Aᵀ is then about as large whatever the width. Of 4000 numbers: largest magnitude 1, root mean square .577, half
-    of them below a half, mean 0. A tenth off is six standard deviations."""
+    """x Aᵀ is then about as large whatever the width. Of 2500 numbers: largest magnitude 1, root mean square .577, half
+    of them below a half, mean 0. Allowed is .06, five standard deviations."""
     for n_out, n_in in [(40, 100), (300, 100)]:
 
         def uniform(found):
             return all(abs(x - y) < 0.06 for x, y in zip(found, [1 - 0.03, 1 / math.sqrt(3), 0.5, 0])) and found[0] <= 1
 
-        expect(spread, n_out, n_in, 40).holds(uniform, "uniform in ±1 / sqrt(in), here ±0.1")
+        expect(spread, n_out, n_in, 25).holds(uniform, "uniform in ±1 / sqrt(in), here ±0.1")
 
 
 def drawn_twice(n):

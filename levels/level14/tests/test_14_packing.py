@@ -1,4 +1,4 @@
-"""Judges packing.py by rows on paper, by the fewest rows that all ways of packing find, and by a tiny model's logits."""
+"""Judges packing.py by rows on paper, by the fewest rows of all ways of packing, and by a tiny model's logits."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Judges sft.py by torch's cross_entropy on shifted labels, by probabilities on paper, and by the softmax's gradient."""
+"""Judges sft.py by torch's cross_entropy on shifted labels, by values on paper, and by the softmax's gradient."""
 
 import math
 
