@@ -3,6 +3,7 @@
 Nothing here comes from the solutions but where pictures, words or wrong programs themselves are run.
 """
 
+import ast
 import contextlib
 import importlib
 import io
@@ -112,7 +113,7 @@ def test_the_lesson_states_the_computed_number(claim):
 @pytest.mark.parametrize(
     "claim",
     [
-        f"A group of 64 answers decodes {share(64):.1f}% of the step in concept 7's example, a group of 8 "
+        f"A group of 64 answers decodes {share(64):.1f}% of the step in concept 7's example, a group of 8 decodes "
         f"{share(8):.1f}%, and one answer after the other {share(1):.1f}%",
         f"two tokens of 0.5 and 0.8 and one of 0.4 have a loss of {MEAN:.3f} or {OF_MEANS:.3f}",
         f"go from {2 * LINEAR / 1e9:.2f} GB to {NF4 / 1e9:.2f}",
@@ -208,6 +209,21 @@ def test_gradients_are_as_the_table_says(solved):
     loss.backward()
     pull = 0.1 * torch.sigmoid(rewards[1] - rewards[0]) / 2
     assert torch.allclose(chosen.grad, -pull) and torch.allclose(rejected.grad, pull)
+
+
+def test_the_checkpoint_is_what_the_lesson_says():
+    """Constants of the checkpoint's own file."""
+    source = (ROOT / "levels/level14/checkpoint/test_14_checkpoint.py").read_text(encoding="utf-8")
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            names = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
+            values = node.value.elts if isinstance(node.targets[0], ast.Tuple) else [node.value]
+            found |= {name.id: ast.literal_eval(value) for name, value in zip(names, values)}
+    assert (len(found["LESSONS"]), len(found["UNSEEN"]), found["STEPS"]) == (8, 3, 7)
+    said = f"Adapters of rank {found['RANK']} on q and v of the last {SMOL.n_layers - found['FIRST']} layers, alpha "
+    assert f"{said}{found['ALPHA']}, seven steps of AdamW." in PARTS["Power"]
+    assert f"it has to reach {100 * found['NEED']:.0f}% of its speed" in PARTS["Power"]
 
 
 def test_the_table_of_katas_repeats_their_metadata():
