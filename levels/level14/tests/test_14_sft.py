@@ -194,6 +194,7 @@ def test_parts_of_a_batch_add_up_to_it(expect):
         expect(loss_of, *part, 6).equals(whole[i].item(), **FLOAT32)
     expect(loss_of, logits, ids, mask, 6).equals(whole.sum().item(), **FLOAT32)
     expect(loss_of, logits, ids, mask, 12).equals(whole.sum().item() / 2, **FLOAT32)
+    expect(loss_of, logits, ids, mask, 2).equals(whole.sum().item() * 3, **FLOAT32)
 
 
 @pytest.mark.kata("level14.sft.sft_loss")
@@ -204,6 +205,17 @@ def test_what_is_not_learned_is_not_read(expect):
     logits[0, 3:], logits[1, 0] = torch.nan, torch.nan
     logits[1, 1, ids[1, 2]] = -torch.inf
     expect(loss_of, logits, ids, mask).equals(right, **FLOAT32)
+
+
+@pytest.mark.kata("level14.sft.sft_loss")
+def test_what_is_learned_is_not_hidden(expect):
+    """An impossible token to be learned is an infinite loss, and NaN stays NaN: turned into 0, either would go on as if
+    nothing had happened."""
+    logits, ids, mask = draw(2, 3, 11), drawn_ids(2, 3), rows([0, 1, 1], [0, 0, 1])
+    logits[1, 1, ids[1, 2]] = -torch.inf
+    expect(loss_of, logits, ids, mask).equals(math.inf)
+    logits[0, 0] = torch.nan
+    expect(loss_of, logits, ids, mask).equals(math.nan)
 
 
 def gradient_of_loss(logits, ids, mask, *rest):

@@ -198,6 +198,12 @@ _loss(
     ".mul(learned).sum()",
 )
 _loss(
+    "nan_hidden",
+    "A learned token of probability 0 is an infinite loss, and NaN stays NaN: yours turns both into 0.",
+    ".masked_fill(~learned, 0).sum()",
+    ".nan_to_num(0, 0, 0).mul(learned).sum()",
+)
+_loss(
     "sign",
     "The loss is minus the mean log-probability: yours has the other sign, and training makes the answers unlikely.",
     _MEAN,
