@@ -351,6 +351,32 @@ def test_what_wrong_programs_give(solved, kata, name, run, said):
     assert said.format(wrong, right) in line, (wrong, right)
 
 
+def test_what_wrong_programs_do_to_gradients(solved):
+    """Claims of the pitfalls without a number: a ratio of 1 whose gradient is 0, a right loss whose gradient is NaN."""
+    mask, advantages = torch.tensor([[True, True, False], [True, False, False]]), torch.tensor([1.0, -1.0])
+
+    def loss_and_gradient(module, weight=1.0, same=False):
+        """`weight` stands at the padding."""
+        now = torch.full((2, 3), -1.0).requires_grad_()
+        weights = torch.ones(2, 3).masked_fill(~mask, weight)
+        loss = module.grpo_loss(now, now if same else now.detach(), advantages, mask, weight=weights)
+        loss.backward()
+        return loss.item(), now.grad
+
+    value, gradient = loss_and_gradient(solved.grpo)
+    assert gradient.any() and torch.equal(loss_and_gradient(solved.grpo, weight=torch.nan)[1], gradient)
+    for name in ("ratio_detached", "old_learns"):
+        try:
+            found = loss_and_gradient(haunted("level14.grpo.grpo_loss", name), same=name == "old_learns")
+        except RuntimeError:  # no gradient at all
+            continue
+        assert found[0] == value and not found[1].any(), name
+    wrong = loss_and_gradient(haunted("level14.grpo.grpo_loss", "padding_filled_afterwards"), weight=torch.nan)
+    assert wrong[0] == pytest.approx(value) and wrong[1].isnan().any()
+    a, b = haunted("level14.lora.lora_linear", "both_zero").lora_init(4, 6, 2, torch.Generator().manual_seed(0))
+    assert not a.any() and not b.any()
+
+
 def test_the_lessons_program_runs(solved):
     """It is shown to learners, so it has to work as it stands, and its output is beside it."""
     from level00.tokenizer import SmolTokenizer
