@@ -176,6 +176,15 @@ def level12():
     return checkpoint.NEED, (step, sweep), (one_by_one(checkpoint), sweep)
 
 
+def level14():
+    """As level00: an adapter beside its matrix, and the two merged at each call."""
+    from tests.test_level14_controls import checkpoint_of, served
+
+    checkpoint = checkpoint_of("level14")
+    right, wrong, product = served(checkpoint)
+    return checkpoint.NEED, (right, product), (wrong, product)
+
+
 # ---- noise
 
 
