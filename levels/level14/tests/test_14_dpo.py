@@ -80,31 +80,34 @@ def test_the_loss_is_finite_however_far_apart_the_answers_are(expect):
 @pytest.mark.parametrize("beta", [0, -0.1])
 def test_a_beta_that_is_not_above_0_is_refused(expect, beta):
     """With 0 nothing is learned, below it the answers are exchanged."""
+    expect(dpo_loss, *[torch.zeros(1)] * 4, 1e-3).equals((tensor(math.log(2)), torch.zeros(1), torch.zeros(1)))
     expect(dpo_loss, *[torch.zeros(1)] * 4, beta).raises(ValueError)
 
 
 # ---- one number for an answer
 
 LOGPROBS = tensor([[0.5, 0.8, 0.6, 0.9], [0.3, 0.7, 0.2, 0.4], [0.1, 0.6, 0.5, 0.8]]).log()
-MASK = tensor([[0, 1, 1, 0], [0, 0, 0, 1], [0, 1, 1, 1]]).bool()
+MASK = tensor([[0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 1, 1]]).bool()
 
 
 @DPO
 def test_an_answers_probability_is_the_product_over_its_tokens(expect):
-    """The docstring's .8 · .6, and answers of other lengths. A mean would be another method's."""
-    expect(sequence_logprob, LOGPROBS, MASK).equals(tensor([0.48, 0.4, 0.24]).log())
+    """The docstring's .8 · .6, and answers of other lengths, one of two turns. A mean would be another method's."""
+    expect(sequence_logprob, LOGPROBS, MASK).equals(tensor([0.48, 0.4, 0.04]).log())
 
 
 @DPO
 @pytest.mark.parametrize("other", [NAN, -math.inf, -3.0])
 def test_prompt_and_padding_do_not_matter(expect, other):
     """Two pads more on the rejected answer, and the margin must stay: 0 · NaN is NaN, and so is 0 · inf."""
-    expect(sequence_logprob, LOGPROBS.masked_fill(~MASK, other), MASK).equals(tensor([0.48, 0.4, 0.24]).log())
+    expect(sequence_logprob, LOGPROBS.masked_fill(~MASK, other), MASK).equals(tensor([0.48, 0.4, 0.04]).log())
 
 
 @DPO
 def test_an_answer_without_tokens_has_probability_1(expect):
-    """An empty product."""
+    """An empty product. And one with a token that cannot be has probability 0."""
+    lost = tensor([[-1.0, -math.inf, -2.0]]), tensor([[False, True, True]])
+    expect(sequence_logprob, *lost).equals(tensor([-math.inf]))
     expect(sequence_logprob, torch.full((1, 2), NAN), torch.zeros(1, 2).bool()).equals(tensor([0.0]))
 
 
@@ -159,13 +162,13 @@ def what_is_asked(ids, valid):
         calls.append((ids.tolist(), (given["positions"] * valid).tolist(), (mask & valid.unsqueeze(2)).int().tolist()))
         return torch.zeros(*ids.shape, 13)
 
-    return calls, padded_logprobs(None, None, ids, valid, forward=recorder)
+    return calls, padded_logprobs(PARAMS, MODEL, ids, valid, forward=recorder)
 
 
 @DPO
 def test_one_call_says_where_each_token_stands_and_whom_it_sees(expect):
-    """Left padding with default positions is the bug; a call for each row would cost the batch."""
-    ids, valid = tensor([[0, 0, 6], [1, 2, 3], [4, 5, 0]]), tensor([[0, 0, 1], [1, 1, 1], [1, 1, 0]]).bool()
+    """Left padding with default positions is the bug; a call for each row would cost the batch. A 0 is a token here."""
+    ids, valid = tensor([[7, 7, 0], [1, 0, 3], [0, 5, 7]]), tensor([[0, 0, 1], [1, 1, 1], [1, 1, 0]]).bool()
     masks = [[[0, 0, 0], [0, 0, 0], [0, 0, 1]], [[1, 0, 0], [1, 1, 0], [1, 1, 1]], [[1, 0, 0], [1, 1, 0], [0, 0, 0]]]
     scored = -math.log(13) * tensor([[0.0, 0, 0], [0, 1, 1], [0, 1, 0]])
     right = [(ids.tolist(), [[0, 0, 0], [0, 1, 2], [0, 1, 0]], masks)], scored

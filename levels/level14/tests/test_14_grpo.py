@@ -86,6 +86,9 @@ def test_the_weight_is_of_the_objective_and_not_of_the_kl(expect):
     right = by_hand(*NUMBERS, ref=REF.tolist(), beta=0.4, weight=WEIGHT.tolist(), how="sequence")
     given = {"logp_ref": REF, "beta": 0.4, "weight": WEIGHT, "how": "sequence"}
     expect(loss_and_gradient, *PLAIN, **given).equals(right)
+    right = by_hand(*NUMBERS, ref=REF.tolist(), beta=0.7, weight=WEIGHT.tolist(), how="constant", most=7)
+    given = {"logp_ref": REF, "beta": 0.7, "weight": WEIGHT, "how": "constant", "max_tokens": 7}
+    expect(loss_and_gradient, *PLAIN, **given).equals(right)
     expect(loss_and_gradient, *PLAIN, weight=WEIGHT).equals(by_hand(*NUMBERS, weight=WEIGHT.tolist()))
 
 
@@ -146,6 +149,7 @@ def test_a_reference_without_a_beta_changes_nothing(expect):
 def test_what_has_no_loss_is_refused(expect, empty, options):
     """An answer without a token has no mean; a penalty needs something to be far from."""
     mask = THERE & tensor([[True], [not empty], [True]])
+    expect(grpo_loss, *PLAIN).equals(by_hand(*NUMBERS)[0])
     expect(grpo_loss, LOGP, OLD, ADVANTAGES, mask, **options).raises(ValueError)
 
 
@@ -208,6 +212,7 @@ def test_a_missing_reward_is_not_a_reward_of_0(expect):
 @pytest.mark.parametrize("shape", [(3, 1), (4,), (0,)])
 def test_a_group_of_one_is_refused(expect, shape):
     """Its answer is its own mean."""
+    expect(group_advantages, tensor([[2.0, 4.0]]), False).equals(tensor([[-1.0, 1.0]]))
     expect(group_advantages, torch.ones(shape)).raises(ValueError)
 
 
@@ -331,6 +336,7 @@ def test_the_weight_is_a_constant(expect):
 @pytest.mark.parametrize("cap", [0, -1.0])
 def test_a_cap_that_is_not_above_0_is_refused(expect, cap):
     """It would switch the objective off, or turn it round."""
+    expect(truncated_weight, torch.zeros(1), torch.zeros(1), 0.5).equals(tensor([0.5]))
     expect(truncated_weight, torch.zeros(1), torch.zeros(1), cap).raises(ValueError)
 
 
@@ -360,4 +366,5 @@ def test_a_mean_counts_answers_and_their_tokens(expect, how, most, right):
 @pytest.mark.parametrize("how, most", [("mean", None), ("constant", None), ("token", 8)])
 def test_a_divisor_without_a_name_is_refused(expect, how, most):
     """A misspelt option would be another paper's loss."""
+    expect(aggregate, *FOUR_AND_0).equals(tensor(1.0))
     expect(aggregate, *FOUR_AND_0, how, most).raises(ValueError)

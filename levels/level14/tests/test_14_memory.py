@@ -39,10 +39,10 @@ def test_the_mean_goes_first_then_the_largest_then_the_nearest_value(expect):
 
 
 @DOUBLE
-@pytest.mark.parametrize("block", [2, 3, 7, 8])
+@pytest.mark.parametrize("block", [2, 4, 11, 12])
 def test_every_block_has_its_scale_the_short_one_as_well(expect, block):
-    """Seven scales: 4 blocks of 2, 3 of 3, 1 of 7 or 8. One mean is for all of them."""
-    absmax = [0.5, 0.125, 9.0, 2.0, 2.25, 0.0, 3.5]
+    """Eleven scales: 6 blocks of 2, 3 of 4, 1 of 11 or 12. One mean is for all of them."""
+    absmax = [0.5, 0.125, 9.0, 2.0, 2.25, 0.0, 3.5, 30.0, 1.0, 1.5, 0.625]
     expect(double_quantize, tensor(absmax), block).equals(by_search(absmax, block))
 
 
@@ -84,6 +84,7 @@ def test_halfway_between_two_values_the_lower_one_is_taken(expect):
 @pytest.mark.parametrize("shape, block", [((0,), 4), ((2, 3), 4), ((3,), 0)])
 def test_no_scales_or_a_matrix_of_them_are_refused(expect, shape, block):
     """A mean of nothing is NaN, and would get into the file."""
+    expect(double_quantize, torch.ones(1), 1).equals((u8(127), torch.zeros(1), tensor(1.0)))
     expect(double_quantize, torch.ones(shape), block).raises(ValueError)
 
 

@@ -53,6 +53,7 @@ def test_another_offset_gives_other_quantiles(expect, offset):
 @pytest.mark.parametrize("offset", [0.5, 1.0, 0.2])
 def test_an_offset_without_a_quantile_is_refused(expect, offset):
     """The quantile of 1 is infinite, and that of 1/2 is 0, by which nothing is divided."""
+    expect(nf4_levels, 0.9677083).equals(TABLE, rel=0, abs=5e-7)
     expect(nf4_levels, offset).raises(ValueError)
 
 
@@ -123,7 +124,7 @@ def test_a_block_of_zeros_is_zero(expect):
 @pytest.mark.parametrize("scale", [1e-12, 1e6])
 def test_the_size_of_the_weights_does_not_matter(expect, scale):
     """A block is divided by its largest magnitude, however small: only a 0 needs care."""
-    w = drawn(4, 8, seed=2) * scale
+    w = drawn(8, 16, seed=2) * scale
     codes, absmax = nearest(w, 16)
     expect(quantize_nf4, w, 16).equals((codes, absmax), rel=1e-5, abs=0)
 
@@ -167,6 +168,7 @@ def test_a_block_may_be_one_weight_or_all_of_them(expect):
 @pytest.mark.parametrize("n, block", [(65, 64), (63, 64), (4, 0)])
 def test_weights_that_do_not_fill_their_blocks_are_refused(expect, n, block):
     """A short block would get its neighbour's scale, or none."""
+    expect(quantize_nf4, torch.ones(6), 3).equals((torch.full((6,), 15, dtype=torch.uint8), torch.ones(2)))
     expect(quantize_nf4, torch.ones(n), block).raises(ValueError)
 
 
@@ -210,4 +212,5 @@ def test_the_error_is_at_most_half_a_gap_between_levels(expect):
 @pytest.mark.parametrize("n, blocks", [(5, 2), (4, 0)])
 def test_codes_that_do_not_fill_their_blocks_are_refused(expect, n, blocks):
     """Codes and scales of two matrices, exchanged."""
+    expect(dequantize_nf4, torch.zeros(6, dtype=torch.uint8), torch.ones(2)).equals(-torch.ones(6))
     expect(dequantize_nf4, torch.zeros(n, dtype=torch.uint8), torch.ones(blocks)).raises(ValueError)
