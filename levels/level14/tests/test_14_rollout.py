@@ -113,18 +113,19 @@ def test_no_pass_after_the_last_answer_has_ended(expect, stop_ids):
 
 
 @pytest.mark.kata("level14.rollout.rollout")
-@pytest.mark.parametrize("room, lengths", [(3, [3, 3]), (1, [1, 1]), (0, [0, 0])], ids=str)
-def test_it_ends_at_the_models_last_position(expect, room, lengths):
-    """A prompt that leaves room for 3 tokens gets 3, of a full one nothing is run at all."""
-    prompt = (PROMPT * 4)[: 16 - room]
-    right = [(1, 16 - room)] * (room > 0) + [(2, 1)] * (room - 1)
-    expect(passes, prompt, 2, PLAIN).equals((right, lengths))
-    expect(answered, prompt, 2, PLAIN).equals(one_by_one(prompt, 2, PLAIN), **CLOSE)
+def test_it_ends_at_the_models_last_position(expect):
+    """A prompt that leaves room for 3 tokens gets 3, for 1 gets 1; of a full one, nothing is run at all."""
+    for room in (3, 1, 0):
+        prompt = (PROMPT * 4)[: 16 - room]
+        right = [(1, 16 - room)] * (room > 0) + [(2, 1)] * (room - 1)
+        expect(passes, prompt, 2, PLAIN).equals((right, [room, room]))
+        expect(answered, prompt, 2, PLAIN).equals(one_by_one(prompt, 2, PLAIN), **CLOSE)
 
 
 @pytest.mark.kata("level14.rollout.rollout")
 def test_no_tokens_asked_for_is_no_pass(expect):
     """The answers are there, and empty."""
+    expect(passes, PROMPT, 3, replace(PLAIN, max_tokens=1)).equals(([(1, 5)], [1, 1, 1]))
     expect(passes, PROMPT, 3, replace(PLAIN, max_tokens=0)).equals(([], [0, 0, 0]))
 
 
