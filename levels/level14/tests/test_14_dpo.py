@@ -11,7 +11,6 @@ from dojo.models import Config, random_params
 from level00.transformer import forward
 from level14.dpo import dpo_loss, padded_logprobs, sequence_logprob
 
-DPO = pytest.mark.kata("level14.dpo.dpo_loss")
 NAN = float("nan")
 MODEL = Config(1, 12, 2, 1, 6, 16, 13, max_seq_len=16)
 PARAMS = random_params(MODEL)
@@ -29,21 +28,21 @@ def by_hand(chosen, rejected, ref_chosen, ref_rejected, beta):
 PAIRS = [-5.0, -3.5, -20.0], [-9.0, -2.0, -21.0], [-6.0, -3.0, -19.0], [-8.0, -4.0, -21.5]
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_the_loss_of_a_pair_that_is_in_order_is_0_598(expect):
     """The docstring's example: the margin is 0.1 · (1 + 1). The wrong way round it would be 0.798."""
     args = [tensor([x]) for x in (-5.0, -9.0, -6.0, -8.0)]
     expect(dpo_loss, *args, 0.1).equals((tensor(0.5981389), tensor([0.1]), tensor([-0.1])))
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_at_the_start_the_loss_is_ln_2(expect):
     """Model and reference are the same: no pair is won or lost yet, whatever its answers' probabilities."""
     args = [tensor(x) for x in PAIRS[:2] * 2]
     expect(dpo_loss, *args, 0.3).equals((tensor(math.log(2)), torch.zeros(3), torch.zeros(3)))
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 @pytest.mark.parametrize("beta", [0.05, 0.7])
 def test_the_loss_is_the_mean_of_the_pairs_losses(expect, beta):
     """Not the loss of the mean margin: a lost pair weighs more than a won one. Oracle: Python's floats."""
@@ -59,7 +58,7 @@ def gradients(chosen, rejected, ref_chosen, ref_rejected, beta):
     return torch.stack(found), any(reward.requires_grad for reward in rewards)
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_the_gradient_is_largest_where_a_pair_is_lost(expect):
     """-beta · sigmoid(-margin) / B for the chosen answer, its opposite for the other; the reference learns nothing."""
     margins = [0.4 * (c - rc - r + rr) for c, r, rc, rr in zip(*PAIRS)]
@@ -68,7 +67,7 @@ def test_the_gradient_is_largest_where_a_pair_is_lost(expect):
     expect(gradients, *[tensor(x) for x in PAIRS], 0.4).equals(right)
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_the_loss_is_finite_however_far_apart_the_answers_are(expect):
     """sigmoid(-10000) is 0 in any float, and its logarithm -inf: a single bad pair would end the run."""
     far = tensor([-1e5, 0.0]), tensor([0.0, -1e5]), torch.zeros(2), torch.zeros(2), 0.1
@@ -76,7 +75,7 @@ def test_the_loss_is_finite_however_far_apart_the_answers_are(expect):
     expect(gradients, *far).equals((tensor([[-0.05, 0], [0.05, 0], [0, 0], [0, 0]]), False))
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 @pytest.mark.parametrize("beta", [0, -0.1])
 def test_a_beta_that_is_not_above_0_is_refused(expect, beta):
     """With 0 nothing is learned, below it the answers are exchanged."""
@@ -90,20 +89,20 @@ LOGPROBS = tensor([[0.5, 0.8, 0.6, 0.9], [0.3, 0.7, 0.2, 0.4], [0.1, 0.6, 0.5, 0
 MASK = tensor([[0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 1, 1]]).bool()
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_an_answers_probability_is_the_product_over_its_tokens(expect):
     """The docstring's .8 · .6, and answers of other lengths, one of two turns. A mean would be another method's."""
     expect(sequence_logprob, LOGPROBS, MASK).equals(tensor([0.48, 0.4, 0.04]).log())
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 @pytest.mark.parametrize("other", [NAN, -math.inf, -3.0])
 def test_prompt_and_padding_do_not_matter(expect, other):
     """Two pads more on the rejected answer, and the margin must stay: 0 · NaN is NaN, and so is 0 · inf."""
     expect(sequence_logprob, LOGPROBS.masked_fill(~MASK, other), MASK).equals(tensor([0.48, 0.4, 0.04]).log())
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_an_answer_without_tokens_has_probability_1(expect):
     """An empty product. And one with a token that cannot be has probability 0."""
     lost = tensor([[-1.0, -math.inf, -2.0]]), tensor([[False, True, True]])
@@ -117,7 +116,7 @@ def gradient_of_sequences(logprobs, mask):
     return logprobs.grad
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_each_token_of_the_answer_learns_equally_and_no_other(expect):
     """A gradient of 1 for each of its tokens, of 0 elsewhere, though there stands NaN."""
     expect(gradient_of_sequences, LOGPROBS.masked_fill(~MASK, NAN), MASK).equals(MASK.float())
@@ -142,7 +141,7 @@ def alone(row, temperature=1.0):
     return [0.0] + [float(log_softmax(logits[t - 1], -1)[row[t]]) for t in range(1, len(row))]
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 @pytest.mark.parametrize("left, temperature", [(True, 1.0), (False, 1.0), (True, 0.7)], ids=["left", "right", "0.7"])
 def test_a_row_has_the_log_probabilities_that_it_has_alone(expect, left, temperature):
     """Without positions and mask a score would depend on how long the longest row is. Oracle: each row alone."""
@@ -165,7 +164,7 @@ def what_is_asked(ids, valid):
     return calls, padded_logprobs(PARAMS, MODEL, ids, valid, forward=recorder)
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_one_call_says_where_each_token_stands_and_whom_it_sees(expect):
     """Left padding with default positions is the bug; a call for each row would cost the batch. A 0 is a token here."""
     ids, valid = tensor([[7, 7, 0], [1, 0, 3], [0, 5, 7]]), tensor([[0, 0, 1], [1, 1, 1], [1, 1, 0]]).bool()
@@ -181,7 +180,7 @@ def nan_at_padding(ids, valid, value):
     return padded_logprobs(None, None, ids, valid, forward=fake)
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
 def test_padding_and_first_tokens_get_0_whatever_the_model_says_there(expect, left):
     """The first real token is not predicted by the padding before it, nor is padding by the last real token."""
@@ -200,7 +199,7 @@ def gradient_of_table(ids, valid, temperature):
     return table.grad
 
 
-@DPO
+@pytest.mark.kata("level14.dpo.dpo_loss")
 def test_the_model_learns_through_the_log_probabilities(expect):
     """(1 - p) / temperature for the token that followed, -p / temperature for others; nothing from padding."""
     right = torch.zeros(13, 13)

@@ -8,7 +8,6 @@ from torch import tensor
 
 from level14.grpo import aggregate, clipped_objective, group_advantages, grpo_loss, kl_k3, truncated_weight
 
-GRPO = pytest.mark.kata("level14.grpo.grpo_loss")
 NAN = float("nan")
 
 # ---- the loss, by hand
@@ -57,7 +56,7 @@ PLAIN = LOGP, OLD, ADVANTAGES, THERE
 NUMBERS = [x.tolist() for x in PLAIN]
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_at_ratio_1_the_gradient_is_the_advantage_and_not_0(expect):
     """The docstring's example. The value says nothing about the step: each token of the answer gets -1/2."""
     logp = tensor([[-0.5, -2.0, -1.0]])
@@ -65,7 +64,7 @@ def test_at_ratio_1_the_gradient_is_the_advantage_and_not_0(expect):
     expect(loss_and_gradient, logp, logp, tensor([1.0]), tensor([[1, 1, 0]]).bool()).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("how, most", [("token", None), ("sequence", None), ("constant", 8)])
 def test_the_three_divisors(expect, how, most):
     """Papers and trainers differ here: tokens of all, of each answer first, or the most that there could be."""
@@ -73,14 +72,14 @@ def test_the_three_divisors(expect, how, most):
     expect(loss_and_gradient, *PLAIN, how=how, max_tokens=most).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_kl_is_a_penalty(expect):
     """Beta times the distance from the reference is paid, not won, by each token of the answers and of no other."""
     right = by_hand(*NUMBERS, ref=REF.tolist(), beta=0.4)
     expect(loss_and_gradient, *PLAIN, logp_ref=REF, beta=0.4).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_weight_is_of_the_objective_and_not_of_the_kl(expect):
     """The KL is the model's own: that another program wrote the tokens is a matter of the objective."""
     right = by_hand(*NUMBERS, ref=REF.tolist(), beta=0.4, weight=WEIGHT.tolist(), how="sequence")
@@ -92,13 +91,13 @@ def test_the_weight_is_of_the_objective_and_not_of_the_kl(expect):
     expect(loss_and_gradient, *PLAIN, weight=WEIGHT).equals(by_hand(*NUMBERS, weight=WEIGHT.tolist()))
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_both_ends_of_the_clip_are_given(expect):
     """DAPO leaves more room above than below. 0.1 and 0.5: some ratios here are cut by one and not by the other."""
     expect(loss_and_gradient, *PLAIN, eps_low=0.1, eps_high=0.5).equals(by_hand(*NUMBERS, low=0.1, high=0.5))
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_every_token_gets_its_own_answers_advantage(expect):
     """As many answers as tokens: by the other axis it would fit too, and reward a position instead of an answer."""
     logp = LOGP[:, :3]
@@ -106,7 +105,7 @@ def test_every_token_gets_its_own_answers_advantage(expect):
     expect(loss_and_gradient, logp, logp, ADVANTAGES, torch.ones(3, 3).bool()).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize(
     "other, which",
     [(NAN, (0, 1, 2, 3)), (-math.inf, (0, 1, 2, 3)), (NAN, (3,)), (NAN, (1,)), (NAN, (2,)), (90.0, (0, 2))],
@@ -128,19 +127,19 @@ def who_learns(logp, logp_old, advantages, mask, logp_ref, weight):
     return [x.grad is not None and bool(x.grad.any()) for x in tensors]
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_gradient_flows_through_logp_alone(expect):
     """A reference or an engine that is trained along with the model is no fixed point any more."""
     expect(who_learns, *PLAIN, REF, WEIGHT).equals([True, False, False, False, False])
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_a_reference_without_a_beta_changes_nothing(expect):
     """Beta is 0 by default, as in DAPO and Dr. GRPO: no penalty."""
     expect(loss_and_gradient, *PLAIN, logp_ref=REF).equals(by_hand(*NUMBERS))
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize(
     "empty, options",
     [(True, {}), (False, {"beta": -0.1, "logp_ref": REF}), (False, {"beta": 0.1})],
@@ -156,7 +155,7 @@ def test_what_has_no_loss_is_refused(expect, empty, options):
 # ---- advantages
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_an_answer_is_compared_with_its_own_group(expect):
     """The docstring's example. Two prompts, one harder: its answers are not worse for that."""
     expect(group_advantages, tensor([[1.0, 0, 0, 1]])).equals(tensor([[0.866024, -0.866024, -0.866024, 0.866024]]))
@@ -164,7 +163,7 @@ def test_an_answer_is_compared_with_its_own_group(expect):
     expect(group_advantages, tensor([[5.0, 7.0, 9.0], [-2.0, 1.0, 2.5]])).equals(right, abs=1e-4)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_without_the_division_the_distance_from_the_mean_is_left(expect):
     """Dr. GRPO: a group in which nearly all agree would otherwise count most."""
     expect(group_advantages, tensor([[1.0, 0, 0, 1], [8.0, 2, 1, 1]]), False).equals(
@@ -172,7 +171,7 @@ def test_without_the_division_the_distance_from_the_mean_is_left(expect):
     )
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_eps_is_added_to_the_standard_deviation(expect):
     """Not to the variance: 0.5 / (0.57735 + 0.1). TRL's 1e-4 gives 0.865875."""
     expect(group_advantages, tensor([[1.0, 0, 0, 1]]), eps=0.1).equals(
@@ -183,7 +182,7 @@ def test_eps_is_added_to_the_standard_deviation(expect):
     )
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("reward, answers", [(1.0, 4), (0.9, 3), (0.1, 7), (0.0, 2)])
 def test_equal_rewards_are_no_signal(expect, reward, answers):
     """All right or all wrong: 0 / 0 would be NaN, and a rounded mean over eps an advantage out of nothing."""
@@ -196,7 +195,7 @@ def test_equal_rewards_are_no_signal(expect, reward, answers):
     expect(group_advantages, rewards).equals(right, abs=1e-4)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_a_missing_reward_is_not_a_reward_of_0(expect):
     """A judge that timed out has not judged: mean and deviation are those of the others, and the answer gets 0."""
     rewards = tensor([[1, NAN, 1.0, 1], [1, NAN, 0, NAN], [NAN, NAN, NAN, NAN], [3, NAN, NAN, NAN], [5, NAN, 1, 0]])
@@ -208,7 +207,7 @@ def test_a_missing_reward_is_not_a_reward_of_0(expect):
     expect(group_advantages, rewards, False).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("shape", [(3, 1), (4,), (0,)])
 def test_a_group_of_one_is_refused(expect, shape):
     """Its answer is its own mean."""
@@ -229,7 +228,7 @@ def objective_and_gradient(logp, logp_old, advantages, *eps):
     return values.detach(), logp.grad
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_smaller_one_of_clipped_and_unclipped(expect):
     """A bad answer that became likelier costs all that it costs; of what is cut the gradient is 0."""
     right = tensor([1.2, 0.60653, -1.64872, -0.8]), tensor([0, 0.60653, -1.64872, 0])
@@ -238,7 +237,7 @@ def test_the_smaller_one_of_clipped_and_unclipped(expect):
     expect(objective_and_gradient, *FOUR, 0.1, 0.28).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_one_advantage_broadcasts_over_its_tokens(expect):
     """(B, 1) against (B, T), and a small step that is not clipped."""
     old, advantages = tensor([[-1.0, -2.0, -0.5], [-3.0, -0.1, -0.7]]), tensor([[2.0], [-0.5]])
@@ -253,13 +252,13 @@ def by_itself(logp, advantages):
     return logp.grad
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_first_step_learns(expect):
     """New and old are the same tensor, the ratio is 1, and the gradient is the advantage."""
     expect(by_itself, tensor([-0.3, -2.0, -1.0]), tensor([3.0, -1.5, 0.0])).equals(tensor([3.0, -1.5, 0.0]))
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_a_ratio_is_finite_however_far_the_model_went(expect):
     """exp(500) is inf, and a single token ends the run. Up to 20 a ratio is what it is."""
     logp, advantages = tensor([500.0, -500.0, 500.0, 19.0]), tensor([-1.0, 1.0, 1.0, -1.0])
@@ -270,14 +269,14 @@ def test_a_ratio_is_finite_however_far_the_model_went(expect):
 # ---- the distance from the reference
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_direction_of_the_kl(expect):
     """The docstring's example: the reference over the model, since the model wrote the tokens."""
     right = tensor([0, 0.367879, 0.718282])
     expect(kl_k3, tensor([0.0, -1, -2]), tensor([0.0, -2, -1])).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_its_mean_over_the_models_tokens_is_the_divergence(expect):
     """Enumerated: each of three tokens as often as the model writes it. Oracle: the sum of p ln(p / q)."""
     p, q = tensor([0.6, 0.3, 0.1]), tensor([0.2, 0.5, 0.3])
@@ -296,14 +295,14 @@ def kl_and_gradients(logp, logp_ref):
     return values.detach(), *[torch.zeros_like(x) if x.grad is None else x.grad for x in both]
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_penalty_draws_the_model_and_leaves_the_reference(expect):
     """1 - exp(d): 0 where they agree, towards the reference elsewhere."""
     right = tensor([0, 0.367879, 0.718282]), tensor([0, 1 - math.exp(-1), 1 - math.e]), torch.zeros(3)
     expect(kl_and_gradients, tensor([-3.0, -1, -2]), tensor([-3.0, -2, -1])).equals(right)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_difference_is_cut_to_20_before_it_is_exponentiated(expect):
     """A token that the model has all but ruled out would give inf. By hand: exp(20) - 21, exp(-20) + 19."""
     right = tensor([math.exp(20) - 21, math.exp(-20) + 19, math.exp(19) - 20, 18])
@@ -313,7 +312,7 @@ def test_the_difference_is_cut_to_20_before_it_is_exponentiated(expect):
 # ---- what the engine wrote
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_a_token_weighs_what_the_trainer_gives_it_over_what_the_engine_did(expect):
     """The docstring's example, another cap, and a difference whose exponential is inf."""
     trainer, engine = tensor([0.0, 2.0, -1.0, 500.0]), tensor([0.0, 0.0, 0.0, 0.0])
@@ -326,13 +325,13 @@ def carries_a_gradient(logp_trainer, logp_engine):
     return truncated_weight(logp_trainer.clone().requires_grad_(), logp_engine).requires_grad
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 def test_the_weight_is_a_constant(expect):
     """A gradient through it would teach the trainer to disagree with its engine."""
     expect(carries_a_gradient, tensor([-1.0, -0.5]), tensor([-1.0, -1.0])).equals(False)
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("cap", [0, -1.0])
 def test_a_cap_that_is_not_above_0_is_refused(expect, cap):
     """It would switch the objective off, or turn it round."""
@@ -345,14 +344,14 @@ def test_a_cap_that_is_not_above_0_is_refused(expect, cap):
 FOUR_AND_0 = tensor([[4.0, NAN, 9], [0, 0, 0]]), tensor([[1, 0, 0], [1, 1, 1]]).bool()
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("how, most, right", [("sequence", None, 2.0), ("token", None, 1.0), ("constant", 8, 0.25)])
 def test_a_long_answer_has_more_say_or_less(expect, how, most, right):
     """The docstring's example: an answer of one token at 4, and one of three at 0."""
     expect(aggregate, *FOUR_AND_0, how, most).equals(tensor(right))
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("how, most, right", [("token", None, 4.6), ("sequence", None, 5.25), ("constant", 10, 1.15)])
 def test_a_mean_counts_answers_and_their_tokens(expect, how, most, right):
     """Two answers of (2, 1, 3) and (10, 7): 23 of 5 tokens, (2 + 8.5) / 2 of 2 rows, 23 of 20 places."""
@@ -362,7 +361,7 @@ def test_a_mean_counts_answers_and_their_tokens(expect, how, most, right):
         expect(aggregate, values, mask).equals(tensor(4.6))
 
 
-@GRPO
+@pytest.mark.kata("level14.grpo.grpo_loss")
 @pytest.mark.parametrize("how, most", [("mean", None), ("constant", None), ("token", 8)])
 def test_a_divisor_without_a_name_is_refused(expect, how, most):
     """A misspelt option would be another paper's loss."""

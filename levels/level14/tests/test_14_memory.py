@@ -15,8 +15,6 @@ ABSMAX = tensor(STORED["absmax"])  # of 300 blocks: 256 in the first block of sc
 CODES = torch.frombuffer(bytearray.fromhex(STORED["absmax_codes"]), dtype=torch.uint8)
 SCALE, MEAN = tensor(STORED["absmax_scale"]), tensor(STORED["absmax_mean"])
 
-DOUBLE = pytest.mark.kata("level14.memory.double_quantize")
-
 
 def u8(*codes):
     return tensor(codes, dtype=torch.uint8)
@@ -32,13 +30,13 @@ def by_search(absmax, block):
     return u8(*codes), tensor(scales), tensor(mean)
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_the_mean_goes_first_then_the_largest_then_the_nearest_value(expect):
     """The docstring's example. No code is -1: the lowest value is -0.993."""
     expect(double_quantize, tensor([3.0, 1.0, 2.0])).equals((u8(255, 0, 127), tensor([1.0]), tensor(2.0)))
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 @pytest.mark.parametrize("block", [2, 4, 11, 12])
 def test_every_block_has_its_scale_the_short_one_as_well(expect, block):
     """Eleven scales: 6 blocks of 2, 3 of 4, 1 of 11 or 12. One mean is for all of them."""
@@ -46,13 +44,13 @@ def test_every_block_has_its_scale_the_short_one_as_well(expect, block):
     expect(double_quantize, tensor(absmax), block).equals(by_search(absmax, block))
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_codes_are_those_of_bitsandbytes(expect):
     """300 scales of real blocks, in the block of 256 that is the default, and what is left over."""
     expect(double_quantize, ABSMAX).equals((CODES, SCALE, MEAN))
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_scales_that_do_not_differ_have_the_code_of_zero(expect):
     """Nothing is left when the mean is off, and 0 / 0 would be NaN: of one scale, and of a block at the mean."""
     expect(double_quantize, tensor([3.0])).equals((u8(127), tensor([0.0]), tensor(3.0)))
@@ -61,7 +59,7 @@ def test_scales_that_do_not_differ_have_the_code_of_zero(expect):
     expect(double_quantize, tensor([1.0, 3.0, 2.0, 2.0, 0.0, 4.0]), 2).equals(right)
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_the_size_of_the_scales_does_not_matter(expect):
     """Scales of small weights differ by little; it is their own largest difference that counts."""
     absmax = [2e-9, 1e-9, 7e-9, 4e-9, 3e-9]
@@ -69,7 +67,7 @@ def test_the_size_of_the_scales_does_not_matter(expect):
     expect(double_quantize, tensor(absmax), 3).equals((codes, scale, mean), rel=1e-5, abs=0)
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_halfway_between_two_values_the_lower_one_is_taken(expect):
     """2, 1 - h, h have the mean 1, and the second of them is then -h: h is halfway between two values, exactly."""
     middles = MAP[:60].double() + MAP[1:61]
@@ -80,7 +78,7 @@ def test_halfway_between_two_values_the_lower_one_is_taken(expect):
     )
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 @pytest.mark.parametrize("shape, block", [((0,), 4), ((2, 3), 4), ((3,), 0)])
 def test_no_scales_or_a_matrix_of_them_are_refused(expect, shape, block):
     """A mean of nothing is NaN, and would get into the file."""
@@ -88,7 +86,7 @@ def test_no_scales_or_a_matrix_of_them_are_refused(expect, shape, block):
     expect(double_quantize, torch.ones(shape), block).raises(ValueError)
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_codes_come_back_as_value_times_scale_plus_mean(expect):
     """The docstring's example, and bitsandbytes' own 300."""
     right = tensor([3.0, 2 - 0.99296875, 2.0])
@@ -96,7 +94,7 @@ def test_codes_come_back_as_value_times_scale_plus_mean(expect):
     expect(double_dequantize, CODES, SCALE, MEAN).equals(tensor(STORED["double_dequantized"]))
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 @pytest.mark.parametrize("block", [2, 3, 5, 9])
 def test_the_last_block_of_codes_may_be_short(expect, block):
     """Five scales in blocks of 2: the third scale is for one of them."""
@@ -105,7 +103,7 @@ def test_the_last_block_of_codes_may_be_short(expect, block):
     expect(double_dequantize, codes, scale, mean, block).equals(right)
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_a_weight_takes_its_code_and_its_share_of_the_scale(expect):
     """By hand: 4 + 32/64; 4 + 8/64 + 32/(64 · 256); the smaller the block, the dearer its scale."""
     expect(nf4_bits_per_weight).equals(4.5)
@@ -115,7 +113,7 @@ def test_a_weight_takes_its_code_and_its_share_of_the_scale(expect):
     expect(nf4_bits_per_weight, second_block=64).equals(4 + 8 / 64 + 32 / 4096, rel=1e-9)
 
 
-@DOUBLE
+@pytest.mark.kata("level14.memory.double_quantize")
 def test_only_trainable_weights_have_gradients_and_optimizer_state(expect):
     """By hand: an 8B model whole needs 128 GB; with 42M of adapters 16.6; with the rest in 4.127 bits, 4.7."""
     expect(training_bytes, 100, 10).equals(340.0)

@@ -59,8 +59,6 @@ def test_an_offset_without_a_quantile_is_refused(expect, offset):
 
 # ---- weights to codes
 
-QUANTIZE = pytest.mark.kata("level14.nf4.quantize_nf4")
-
 
 def nearest(w, block):
     """Oracle: for each weight the level that is nearest, among all 16, in float64."""
@@ -75,14 +73,14 @@ def drawn(*shape, seed=0, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_the_example_has_these_codes(expect):
     """The docstring's: 1/2 lies between 0.4407 and 0.5626, and is nearer to the first."""
     w = tensor([0.0, 2.0, -2.0, 1.0] * 16)
     expect(quantize_nf4, w).equals((tensor([7, 15, 0, 12] * 16, dtype=torch.uint8), tensor([2.0])))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_the_nearest_level_is_the_nearest_in_value(expect):
     """Levels are not evenly spaced: the border between the last two is 0.8615, and index 12.5 is 0.5017."""
     w = tensor([1.0, -0.7, 0.85, 0.87, -0.84, -0.86, 0.03, 0.05, -0.04, -0.05, 0.501, 0.502])
@@ -90,7 +88,7 @@ def test_the_nearest_level_is_the_nearest_in_value(expect):
     expect(quantize_nf4, w, 12).equals((right, tensor([1.0])))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_the_largest_magnitude_may_be_a_negative_one(expect):
     """The scale is of magnitudes: by the largest value, -4 would be -4 times as large as what has a level."""
     right = tensor([0, 11, 15, 7], dtype=torch.uint8), tensor([4.0, 1.0])
@@ -98,21 +96,21 @@ def test_the_largest_magnitude_may_be_a_negative_one(expect):
     expect(quantize_nf4, tensor([-3.0, -1.0]), 2).equals((tensor([0, 4], dtype=torch.uint8), tensor([3.0])))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_each_block_has_a_scale_of_its_own(expect):
     """One outlier costs its own block its precision, and no other. Rows of 6 hold one block and a half, of 4."""
     w = drawn(2, 6, seed=1) * tensor([1.0, 1, 100, 0.01, 1, 5])
     expect(quantize_nf4, w, 4).equals(nearest(w, 4))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_codes_and_scales_are_those_of_bitsandbytes(expect):
     """19,200 weights in 300 blocks of 64, as a matrix whose rows of 100 end inside blocks."""
     right = CODES.view(192, 100), ABSMAX
     expect(quantize_nf4, stored_weights().view(192, 100)).equals(right)
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_a_block_of_zeros_is_zero(expect):
     """An expert that is never used, or a pruned row: 0 / 0 would be NaN, in its block or in the whole matrix."""
     w = torch.cat([torch.zeros(4), tensor([0.5, 0.0, -1.0, 1.0])])
@@ -120,7 +118,7 @@ def test_a_block_of_zeros_is_zero(expect):
     expect(quantize_nf4, w, 4).equals(right)
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 @pytest.mark.parametrize("scale", [1e-12, 1e6])
 def test_the_size_of_the_weights_does_not_matter(expect, scale):
     """A block is divided by its largest magnitude, however small: only a 0 needs care."""
@@ -135,13 +133,13 @@ def halfway(up, down):
     return quantize_nf4(torch.stack([levels[up] / 2, levels[down] / 2, levels[15], levels[0]]), 4)[0]
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_halfway_between_two_levels_the_lower_one_is_taken(expect):
     """Whichever is taken, two programs have to agree. Half of a float is exact, and so is the distance to it."""
     expect(halfway, 8, 6).equals(tensor([7, 6, 15, 0], dtype=torch.uint8))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_divided_in_float32(expect, dtype):
     """A bfloat16 quotient has 8 bits: near a border between levels it falls on the wrong side."""
@@ -149,14 +147,14 @@ def test_half_precision_is_divided_in_float32(expect, dtype):
     expect(quantize_nf4, w).equals(nearest(w, 64))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_a_view_is_quantized_in_the_order_that_it_shows(expect):
     """A transposed weight is no rarity, and its memory has another order than its flatten()."""
     w = drawn(6, 4, seed=4).T
     expect(quantize_nf4, w, 3).equals(nearest(w, 3))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_a_block_may_be_one_weight_or_all_of_them(expect):
     """Each weight its own scale: only signs are left. One scale for all: the shape of absmax stays (blocks,)."""
     w = tensor([[3.0, -0.2], [0.0, 1.5]])
@@ -164,7 +162,7 @@ def test_a_block_may_be_one_weight_or_all_of_them(expect):
     expect(quantize_nf4, w, 4).equals((tensor([[15, 6], [7, 12]], dtype=torch.uint8), tensor([3.0])))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 @pytest.mark.parametrize("n, block", [(65, 64), (63, 64), (4, 0)])
 def test_weights_that_do_not_fill_their_blocks_are_refused(expect, n, block):
     """A short block would get its neighbour's scale, or none."""
@@ -175,7 +173,7 @@ def test_weights_that_do_not_fill_their_blocks_are_refused(expect, n, block):
 # ---- and back
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_codes_come_back_as_level_times_scale(expect):
     """The docstring's example, and a block of two for which the sizes alone say where it ends."""
     codes = tensor([7, 15, 0, 12] * 16, dtype=torch.uint8)
@@ -186,7 +184,7 @@ def test_codes_come_back_as_level_times_scale(expect):
     expect(dequantize_nf4, codes, absmax).equals(right)
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_bitsandbytes_codes_come_back(expect):
     """Oracle: its own table and scales. A block has 64 weights, a row 100."""
     right = (TABLE[CODES.long()].view(300, 64) * ABSMAX.unsqueeze(1)).view(192, 100)
@@ -200,7 +198,7 @@ def there_and_back(w, block):
     return dequantize_nf4(*quantize_nf4(w, block))
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 def test_the_error_is_at_most_half_a_gap_between_levels(expect):
     """The widest gap is from -1 to -0.696: no weight is further off than 0.152 times its block's largest."""
     w = drawn(6, 16, seed=5)
@@ -208,7 +206,7 @@ def test_the_error_is_at_most_half_a_gap_between_levels(expect):
     expect(there_and_back, w, 8).holds(lambda back: bool(((back - w).abs() <= bound).all()), "near its weight")
 
 
-@QUANTIZE
+@pytest.mark.kata("level14.nf4.quantize_nf4")
 @pytest.mark.parametrize("n, blocks", [(5, 2), (4, 0)])
 def test_codes_that_do_not_fill_their_blocks_are_refused(expect, n, blocks):
     """Codes and scales of two matrices, exchanged."""

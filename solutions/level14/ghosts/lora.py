@@ -129,7 +129,7 @@ _init(
     "",
 )
 _init(
-    "always_float32",
+    "init_in_float32",
     "a and b have the dtype that is asked for: yours are float32.",
     _A,
     "dtype = torch.float32\n    " + _A,
@@ -344,7 +344,7 @@ _unmerge(
     "return lora_merge(merged, a, b, alpha, rank_stabilized)",
 )
 _unmerge(
-    "plain_scale_only",
+    "plain_scale_taken_out",
     "What was merged rank-stabilized is taken out so: yours takes out the plain part.",
     _UNMERGED,
     "return lora_merge(merged, a, -b, alpha)",
@@ -356,7 +356,7 @@ _unmerge(
     "return merged - b.to(merged.dtype) @ a.to(merged.dtype)",
 )
 _unmerge(
-    "in_place",
+    "unmerged_in_place",
     "A new tensor is asked for: yours writes into the merged matrix, which may still be in use.",
     _UNMERGED,
     "return merged.copy_(lora_merge(merged, a, -b, alpha, rank_stabilized))",
