@@ -185,6 +185,15 @@ def level13():
     return checkpoint.NEED, (right, product), (wrong, product)
 
 
+def level14():
+    """As level00: an adapter beside its matrix, and the two merged at each call."""
+    from tests.test_level14_controls import checkpoint_of, served
+
+    checkpoint = checkpoint_of("level14")
+    right, wrong, product = served(checkpoint)
+    return checkpoint.NEED, (right, product), (wrong, product)
+
+
 def level15():
     """As level00: a prompt mapped as a whole, and in blocks of 16 tokens."""
     from tests.test_level15_controls import checkpoint_of, in_blocks
