@@ -41,8 +41,8 @@ def transfer_cache(
     new       (S,) where the tokens stand in the target's context
     configs   each with its own rope_theta
 
-    The result has the dtype of the source, and is rounded to it once, at the end. It is exact where the target's content
-    is an affine function of the source's and the map was fitted with lam = 0.
+    The result has the dtype of the source, and is rounded to it once, at the end. It is exact where the target's
+    content is an affine function of the source's and the map was fitted with lam = 0.
     Example: with identity maps, one theta and old == new, the source comes back.
     ValueError: as many layers, heads or features as the two configs do not have; not one position per token.
 

@@ -20,8 +20,9 @@ def fit_ridge(X: Tensor, Y: Tensor, lam: float) -> Map:
 
     Example: X = [0, 1, 2], Y = [1, 2, 3], lam = 2: centred sums are Σx² = 2 and Σxy = 2, so W = 2 / (2 + 2) = 0.5 and
     b = 2 - 0.5 · 1 = 1.5.
-    ValueError: lam below 0; other than the same number of rows, at least 1. torch's own error with lam = 0 and columns
-    that depend on each other. arXiv 2608.03893 uses lam = 0.01.
+    With lam = 0 and columns that depend on each other many maps are as good: which one comes then is not judged, and
+    torch's solve may raise.
+    ValueError: lam below 0; other than the same number of rows, at least 1. arXiv 2608.03893 uses lam = 0.01.
 
     ●● · about 5 lines
     """

@@ -197,6 +197,11 @@ _rank(
     (ORDER, "return sorted(range(len(sources)), key=lambda layer: (-scores[layer], -layer))[:k]"),
 )
 _rank(
+    "any_of_a_tie",
+    "Among equals the lower number comes first: topk, and a sort that is not stable, take any.",
+    (ORDER, "import torch\n\n    return torch.tensor(scores, dtype=torch.float64).topk(k).indices.tolist()"),
+)
+_rank(
     "all_digits",
     "Scores are compared at 9 decimals: beyond them rounding decides, and differs from machine to machine.",
     (SCORES, "scores = [r2_score(Y, apply_map(X, fit_ridge(X, Y, lam))) for X in sources]"),
@@ -210,6 +215,11 @@ _rank(
     "largest_numbers",
     "Large activations are not informative ones: rank by the R² of a map.",
     (SCORES, "scores = [X.double().square().sum().item() for X in sources]"),
+)
+_rank(
+    "own_price",
+    "lam is an argument: yours ranks with 0.01 whatever is asked for.",
+    (SCORES, "scores = [round(r2_score(Y, apply_map(X, fit_ridge(X, Y, 0.01))), 9) for X in sources]"),
 )
 _rank(
     "without_the_price",

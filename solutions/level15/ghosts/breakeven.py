@@ -39,6 +39,16 @@ _ghost(
     ("2 * target.n_layers", "2 * source.n_layers"),
 )
 _ghost(
+    "heads_of_the_source",
+    "There is a map for each KV head of the target; yours counts one for each of the source.",
+    ("target.n_layers * target.n_kv_heads", "target.n_layers * source.n_kv_heads"),
+)
+_ghost(
+    "heads_of_the_target_come_in",
+    "What is read are the source's KV heads; yours counts as many as the target has.",
+    (HEADS, "heads = 1 if head_local else target.n_kv_heads"),
+)
+_ghost(
     "target_comes_in",
     "What comes in is the source's: its KV heads and its head_dim, which need not be the target's.",
     (HEADS, "heads = 1 if head_local else target.n_kv_heads"),
@@ -71,6 +81,11 @@ _ghost(
     "all_at_once",
     "Move, map, repair, in turn: each needs what the one before it made, so their seconds add up.",
     (SUM, "return max(move, apply, recomputed * prefill_seconds)"),
+)
+_ghost(
+    "mapped_while_it_moves",
+    "Move, then map: here the map begins when all has arrived, so both times count, not the longer one.",
+    (SUM, "return max(move, apply) + recomputed * prefill_seconds"),
 )
 _ghost(
     "repaired_tokens_not_moved",
@@ -152,6 +167,11 @@ _ghost(
     "one_decode_step",
     "The prompt is made by one prefill of all its tokens; yours prices one token behind a full cache.",
     (FLOPS, 'phase_cost(config, 1, num_tokens - 1, bytes_per_element)["flops"] / flops_per_second'),
+)
+_ghost(
+    "one_token_behind_all",
+    "The prompt is made by one prefill of all its tokens; yours prices the next token, behind a full cache.",
+    (FLOPS, 'phase_cost(config, 1, num_tokens, bytes_per_element)["flops"] / flops_per_second'),
 )
 _ghost(
     "one_token_times_all",

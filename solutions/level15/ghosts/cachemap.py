@@ -220,3 +220,27 @@ _ghost(
     "head_local is for keys and values alike: pass it on for both.",
     (OF_VALUES, "maps.append((of_keys, fit_heads(source_values, values, lam, k, False)))"),
 )
+_ghost(
+    "joined_by_number",
+    "source_layers says in which order the columns stand: yours names the ranks, and joins the layers by number.",
+    (
+        "X = torch.cat([rows[layer] for layer in chosen], 1)",
+        "X = torch.cat([rows[layer] for layer in sorted(chosen)], 1)",
+    ),
+)
+_ghost(
+    "width_of_the_target",
+    "Columns are the source's: yours counts them in the target's head_dim.",
+    ("head_columns(k, n_heads, head_dim, head)", "head_columns(k, n_heads, target.shape[3], head)"),
+)
+_ghost(
+    "ranked_with_rotation",
+    "Layers are ranked by what is mapped, keys without their rotation: yours ranks rotated ones.",
+    (
+        "of_keys = fit_heads(source_keys, content, lam, k, head_local)",
+        "chosen = rank_source_layers([to_rows(x) for x, _ in source], to_rows(keys), lam, k)\n"
+        "        read = [source_keys[layer] for layer in chosen]\n"
+        "        of_keys = fit_heads(read, content, lam, k, head_local)\n"
+        "        of_keys = HeadMaps([chosen[i] for i in of_keys.source_layers], of_keys.heads, head_local)",
+    ),
+)

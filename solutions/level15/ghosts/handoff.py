@@ -94,6 +94,11 @@ _ghost(
     (SALT, "return '|'.join(x.replace('|', chr(92) + '|') for x in (model, revision, dtype, source)).encode()"),
 )
 _ghost(
+    "mark_doubled",
+    'Doubled, a mark does not say where a text ends: "a|" and "b" become the same as "a" and "|b".',
+    (SALT, 'return "|".join(x.replace("|", "||") for x in (model, revision, dtype, source)).encode()'),
+)
+_ghost(
     "lengths_run_together",
     'A length right before its text: 1 before "2" reads like 12. Give lengths a fixed number of bytes, or an end.',
     (SALT, "return ''.join(f'{len(x)}{x}' for x in (model, revision, dtype, source)).encode()"),

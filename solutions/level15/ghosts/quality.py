@@ -55,6 +55,11 @@ _cosine(
     (MEAN, "return cosine_similarity(came, own, dim=-1).min().item()"),
 )
 _cosine(
+    "causal_by_name",
+    "The queries stand behind the prompt, and each sees all of it: a mask that is all True, not a causal one.",
+    (OUTPUTS, 'came, own = attention(q, k, v, "causal"), attention(q, own_k, own_v, "causal")'),
+)
+_cosine(
     "own_values_in_both",
     "What came are keys and values: yours reads the receiver's own values in both.",
     (OUTPUTS, "came, own = attention(q, k, own_v, all_visible), attention(q, own_k, own_v, all_visible)"),

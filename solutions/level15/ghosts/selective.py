@@ -201,6 +201,21 @@ _ghost(
     (STARTS, "starts = range(max(1, len(sensitivity) - budget))"),
 )
 _ghost(
+    "range_too_short",
+    "Where the budget is all layers there is one block, and your range is empty: n layers have n - budget + 1 blocks.",
+    (STARTS, "starts = range(len(sensitivity) - budget)"),
+)
+_ghost(
+    "best_begins_at_zero",
+    "A sum may be below 0: compare with the first block, not with 0.",
+    (
+        HEAVIEST,
+        "best, first = 0, 0\n    for start in starts:\n"
+        "        if sum(sensitivity[start : start + budget]) > best:\n"
+        "            best, first = sum(sensitivity[start : start + budget]), start\n    return first",
+    ),
+)
+_ghost(
     "over_the_end",
     "A block has `budget` layers: yours may start where fewer are left, and reach over the end.",
     (STARTS, "starts = range(len(sensitivity))"),

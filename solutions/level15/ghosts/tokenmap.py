@@ -33,6 +33,15 @@ _ghost(
     (ALIGNED, "return [max(0, sum(e <= end for e in ends(source)) - 1) for end in ends(target)]"),
 )
 _ghost(
+    "nearest_end",
+    "The end that is nearest may come too early: that state has not read the target's last characters.",
+    (
+        ALIGNED,
+        "cuts = ends(source)\n"
+        "    return [min(range(len(cuts)), key=lambda i: abs(cuts[i] - end)) for end in ends(target)]",
+    ),
+)
+_ghost(
     "one_character_too_far",
     "A token's end is where the next one starts: its last character stands one before.",
     (ALIGNED, "return [owner[min(end, len(owner) - 1)] for end in ends(target)]"),

@@ -191,3 +191,13 @@ _ghost(
     "A layer of a cache is keys, then values.",
     (APPENDED, "layers.append((map_heads(values, of_values), keys.to(source[0][0].dtype)))"),
 )
+_ghost(
+    "values_from_the_layers_of_keys",
+    "Keys and values have chosen their source layers each for themselves: yours reads those of the keys for both.",
+    ("map_heads(values, of_values)", "map_heads(values, of_values._replace(source_layers=of_keys.source_layers))"),
+)
+_ghost(
+    "heads_of_the_source",
+    "There is a map for each of the target's heads: yours stops at the number of the source's.",
+    ("in enumerate(maps.heads)", "in enumerate(maps.heads[:n_heads])"),
+)
