@@ -68,7 +68,8 @@ class Explainer:
         verdict.sentences = [ghost.sentence if wholly else f"In the case shown: {ghost.sentence}" for ghost in guilty]
         if guilty and wholly and all(ghost.convention for ghost in guilty):
             verdict.state = "convention"
-        needs = [n for n in self.needs[verdict.id] if n in self.verdicts and self.verdicts[n].state != "cleared"]
+        needs = [n for n in catalog.all_needs(verdict.id) if n in self.verdicts and self.verdicts[n].state != "cleared"]
+        needs.sort(key=list(self.verdicts).index)
         if needs and not wholly:
             verdict.sentences = []
             self.block(verdict, needs[0])
