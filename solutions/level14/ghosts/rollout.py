@@ -119,6 +119,12 @@ _rollout(
     "seeds = [0 if sampling.seed is None else sampling.seed + i for i in range(group)]",
 )
 _rollout(
+    "seed_zero_is_none",
+    "0 is a seed like any other: yours takes it for none, and answers differently every time.",
+    _SEEDS,
+    "seeds = [sampling.seed + i if sampling.seed else None for i in range(group)]",
+)
+_rollout(
     "the_same_number_each_step",
     "u depends on the number of the answer's tokens: yours uses the number of the first token at every step.",
     "uniform(seed, step)",
