@@ -156,6 +156,19 @@ def test_without_a_seed_each_answer_is_any(expect):
     expect(unseeded_differ, 8).equals(True)
 
 
+def as_the_seed_says(group):
+    """Are these the answers of seeds 0, 1, ...? The question is yes or no: a wrong program's answers may be any."""
+    zero = replace(PLAIN, seed=0)
+    right = [each.tokens for each in one_by_one(PROMPT, group, zero)]
+    return [each.tokens for each in answered(PROMPT, group, zero)] == right
+
+
+@pytest.mark.kata("level14.rollout.rollout")
+def test_zero_is_a_seed(expect):
+    """0 is a seed like any other: `if sampling.seed` takes it for none, and no run can be repeated."""
+    expect(as_the_seed_says, 8).equals(True)
+
+
 def in_float64(prompt, group, sampling):
     wide = {name: part.double() for name, part in PARAMS.items()}
     return rollout(wide, CONFIG, prompt, group, sampling)

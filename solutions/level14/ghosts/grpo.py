@@ -308,6 +308,12 @@ _grpo(
     "logp_ref.detach() - logp.detach())",
 )
 _grpo(
+    "advantages_learn",
+    "Advantages are constants: the gradient flows through logp alone, and yours gives them one.",
+    "return torch.minimum(ratio * advantages.detach(), clipped * advantages.detach())",
+    "return torch.minimum(ratio * advantages, clipped * advantages)",
+)
+_grpo(
     "reference_learns",
     "The reference is a constant: yours gets a gradient.",
     "logp_ref.detach()",

@@ -113,10 +113,28 @@ _rollout(
     "tokens = inverse_cdf(scores.double().softmax(-1), u)[:1].expand(group)",
 )
 _rollout(
+    "one_first_token_for_all",
+    "The first logits are the same for all answers, the first tokens are not: each is drawn with its own seed's u.",
+    _TOKENS,
+    _TOKENS + "\n        tokens = tokens if step else tokens[:1].expand(group)",
+)
+_rollout(
+    "prompt_not_penalized",
+    "Penalties see the prompt as well: yours shows them the answer alone.",
+    "[prompt] * group",
+    "[[]] * group",
+)
+_rollout(
     "no_seed_is_seed_zero",
     "Without a seed each answer is any: yours takes 0 for it, and answers every time the same.",
     _SEEDS,
     "seeds = [0 if sampling.seed is None else sampling.seed + i for i in range(group)]",
+)
+_rollout(
+    "seed_zero_is_none",
+    "0 is a seed like any other: yours takes it for none, and answers differently every time.",
+    _SEEDS,
+    "seeds = [sampling.seed + i if sampling.seed else None for i in range(group)]",
 )
 _rollout(
     "the_same_number_each_step",
@@ -329,4 +347,10 @@ _share(
     "The decoding's share is asked for: yours is the learning's.",
     "return decoding / (decoding + learning)",
     "return learning / (decoding + learning)",
+)
+_share(
+    "two_passes",
+    "Learning is three forward passes' worth: the backward pass takes two of them, and the forward pass comes on top.",
+    "learning = 3 *",
+    "learning = 2 *",
 )

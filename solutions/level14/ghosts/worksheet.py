@@ -385,6 +385,12 @@ slip(
 )
 slip(
     "level14.worksheet.decode_percent",
+    "usual_rate",
+    "29.77: learning ran at 40% of the rate, as in the lesson; here it reaches 35%.",
+    value=share(DECODE, 3 * FORWARD * 0.35 / 0.4),
+)
+slip(
+    "level14.worksheet.decode_percent",
     "one_flop",
     "42.59: half of the FLOPs are missing; a parameter takes a multiplication and an addition.",
     value=share(DECODE, 1.5 * FORWARD),
