@@ -1,5 +1,7 @@
 """The negative controls of level 13's checkpoint: what it refuses, and the right programs that it accepts."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -22,51 +24,51 @@ def layer(checkpoint):
     return checkpoint.layer.__wrapped__()
 
 
-def row_by_row(memory, tile_m, tile_n, tile_k):
-    """What tiled_matmul returns with the loads that it makes, but one row of a tile at a time."""
-    m, n, k = memory.shape
-    out = np.zeros((m, n))
-    for top in range(0, m, tile_m):
-        for left in range(0, n, tile_n):
-            for start in range(0, k, tile_k):
-                end, bottom, right = min(start + tile_k, k), min(top + tile_m, m), min(left + tile_n, n)
-                a, b = memory.load("a", top, bottom, start, end), memory.load("b", start, end, left, right)
-                for row in range(bottom - top):
-                    out[top + row, left:right] += a[row] @ b
-    return out
+def in_tiles(multiply):
+    """A tiled_matmul with the loads that the solution makes, that multiplies two tiles in another way."""
+
+    def tiled(memory, tile_m, tile_n, tile_k):
+        m, n, k = memory.shape
+        out = np.zeros((m, n))
+        for top, left, start in product(range(0, m, tile_m), range(0, n, tile_n), range(0, k, tile_k)):
+            bottom, right, end = min(top + tile_m, m), min(left + tile_n, n), min(start + tile_k, k)
+            a, b = memory.load("a", top, bottom, start, end), memory.load("b", start, end, left, right)
+            multiply(out[top:bottom, left:right], a, b)
+        return out
+
+    return tiled
 
 
-def in_float64(memory, tile_m, tile_n, tile_k):
+@in_tiles
+def row_by_row(out, a, b):
+    for row in range(len(a)):
+        out[row] += a[row] @ b
+
+
+@in_tiles
+def in_float64(out, a, b):
     """A right program: each tile is converted before it is multiplied."""
-    m, n, k = memory.shape
-    out = np.zeros((m, n))
-    for top in range(0, m, tile_m):
-        for left in range(0, n, tile_n):
-            for start in range(0, k, tile_k):
-                end, bottom, right = min(start + tile_k, k), min(top + tile_m, m), min(left + tile_n, n)
-                a, b = memory.load("a", top, bottom, start, end), memory.load("b", start, end, left, right)
-                out[top:bottom, left:right] += a.astype(float) @ b.astype(float)
-    return out
+    out += a.astype(float) @ b.astype(float)
 
 
 def timed(checkpoint):
     """(tiles as a whole, row by row, numpy's own product), for the clock."""
-    memory, product = checkpoint.products()
+    memory, whole = checkpoint.products()
     return (
         lambda: checkpoint.tiled_matmul(memory, *checkpoint.TILED),
         lambda: row_by_row(memory, *checkpoint.TILED),
-        product,
+        whole,
     )
 
 
 def test_the_clock_tells_right_from_wrong(checkpoint):
-    right, wrong, product = timed(checkpoint)
+    right, wrong, whole = timed(checkpoint)
     assert np.allclose(right(), wrong(), atol=1e-3), "only the work differs"
-    slow = judge(wrong, product, need=checkpoint.NEED, rounds=2, attempts=1)
+    slow = judge(wrong, whole, need=checkpoint.NEED, rounds=2, attempts=1)
     assert slow.state == "fail", str(slow)
     memory = checkpoint.products()[0]
     for program in (right, lambda: in_float64(memory, *checkpoint.TILED)):
-        passed = judge(program, product, need=checkpoint.NEED)
+        passed = judge(program, whole, need=checkpoint.NEED)
         assert passed.state == "pass", str(passed)
 
 
