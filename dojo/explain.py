@@ -68,8 +68,8 @@ class Explainer:
         verdict.sentences = [ghost.sentence if wholly else f"In the case shown: {ghost.sentence}" for ghost in guilty]
         if guilty and wholly and all(ghost.convention for ghost in guilty):
             verdict.state = "convention"
-        needs = [n for n in catalog.all_needs(verdict.id) if n in self.verdicts and self.verdicts[n].state != "cleared"]
-        needs.sort(key=list(self.verdicts).index)
+        all_needs = catalog.all_needs(verdict.id)
+        needs = [id for id, earlier in self.verdicts.items() if id in all_needs and earlier.state != "cleared"]
         if needs and not wholly:
             verdict.sentences = []
             self.block(verdict, needs[0])
